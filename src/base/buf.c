@@ -1,0 +1,93 @@
+/* The bounded buffer. */
+#include "buf.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void buf_init(struct buf *buf, size_t max)
+{
+    *buf = (struct buf){.max = max};
+}
+
+void buf_done(struct buf *buf)
+{
+    free(buf->data);
+    *buf = (struct buf){.max = buf->max};
+}
+
+char *buf_reserve(struct buf *buf, size_t more)
+{
+    if (buf->failed)
+        return NULL;
+    if (more > buf->max - buf->len) {
+        buf->failed = EFBIG;
+        return NULL;
+    }
+    size_t need = buf->len + more + 1; /* one for the NUL of buf_take() */
+    if (need > buf->size) {
+        size_t size = buf->size ? buf->size : 256;
+        while (size < need)
+            size = size > need / 2 ? size * 2 : need;
+        if (size > buf->max + 1)
+            size = buf->max + 1;
+        char *data = realloc(buf->data, size);
+        if (!data) {
+            buf->failed = ENOMEM;
+            return NULL;
+        }
+        buf->data = data;
+        buf->size = size;
+    }
+    return buf->data + buf->len;
+}
+
+void buf_add(struct buf *buf, const void *bytes, size_t len)
+{
+    char *at = len ? buf_reserve(buf, len) : NULL;
+    if (!at)
+        return;
+    memcpy(at, bytes, len);
+    buf->len += len;
+}
+
+void buf_text(struct buf *buf, const char *text)
+{
+    buf_add(buf, text, strlen(text));
+}
+
+void buf_printf(struct buf *buf, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *at = n >= 0 ? buf_reserve(buf, (size_t)n) : NULL;
+    if (!at)
+        return;
+    va_start(args, format);
+    vsnprintf(at, (size_t)n + 1, format, args);
+    va_end(args);
+    buf->len += (size_t)n;
+}
+
+int buf_failed(const struct buf *buf)
+{
+    return -buf->failed;
+}
+
+char *buf_take(struct buf *buf, size_t *len)
+{
+    if (!buf_reserve(buf, 0)) {
+        buf_done(buf);
+        return NULL;
+    }
+    char *data = buf->data;
+    data[buf->len] = 0;
+    if (len)
+        *len = buf->len;
+    *buf = (struct buf){.max = buf->max};
+    return data;
+}

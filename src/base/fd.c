@@ -1,0 +1,77 @@
+/* Reads and writes of small files. */
+#include "fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+ssize_t fd_reread(int fd, char *out, size_t size)
+{
+    size_t used = 0;
+    for (;;) {
+        ssize_t n = pread(fd, out + used, size - used, (off_t)used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+        if (used == size)
+            return -EFBIG;
+    }
+    out[used] = 0;
+    return (ssize_t)used;
+}
+
+ssize_t fd_read_file(int dirfd, const char *path, char *out, size_t size)
+{
+    autofd fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    return fd_reread(fd, out, size);
+}
+
+int fd_write_file(int dirfd, const char *path, const char *text)
+{
+    autofd fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t len = strlen(text);
+    ssize_t n = write(fd, text, len);
+    if (n < 0)
+        return -errno;
+    return (size_t)n == len ? 0 : -EIO;
+}
+
+int fd_read_all(int fd, size_t max, char **out, size_t *len)
+{
+    size_t size = 4096, used = 0;
+    autofree char *data = malloc(size);
+    if (!data)
+        return -ENOMEM;
+    for (;;) {
+        if (used + 1 == size) {
+            size *= 2;
+            char *grown = realloc(data, size);
+            if (!grown)
+                return -ENOMEM;
+            data = grown;
+        }
+        ssize_t n = read(fd, data + used, size - used - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+        if (used > max)
+            return -EFBIG;
+    }
+    data[used] = 0;
+    *len = used;
+    *out = data;
+    data = NULL;
+    return 0;
+}

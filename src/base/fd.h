@@ -1,0 +1,45 @@
+/* Descriptors and memory that free themselves, and reads of small files. */
+#ifndef BASE_FD_H
+#define BASE_FD_H
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static inline void fd_close_at(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static inline void free_at(void *pointer)
+{
+    free(*(void **)pointer);
+}
+
+static inline int take_fd(int *fd)
+{
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
+#define autofd   __attribute__((cleanup(fd_close_at))) int
+#define autofree __attribute__((cleanup(free_at)))
+
+/* Read a whole small file (a kernel counter, say) into out, NUL-terminated. Returns its length or
+ * -errno; -EFBIG if it does not fit. */
+ssize_t fd_read_file(int dirfd, const char *path, char *out, size_t size);
+
+/* The same from an open descriptor, from its beginning. */
+ssize_t fd_reread(int fd, char *out, size_t size);
+
+/* Write the text to an existing file. Returns 0 or -errno. */
+int fd_write_file(int dirfd, const char *path, const char *text);
+
+/* Read all of fd up to `max` bytes into new memory, NUL-terminated. -EFBIG if there is more. */
+int fd_read_all(int fd, size_t max, char **out, size_t *len);
+
+#endif

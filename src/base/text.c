@@ -1,0 +1,120 @@
+/* UTF-8 checks and escaping. */
+#include "text.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static int sequence_length(unsigned char lead)
+{
+    if (lead < 0x80)
+        return 1;
+    if (lead >= 0xc2 && lead <= 0xdf)
+        return 2;
+    if (lead >= 0xe0 && lead <= 0xef)
+        return 3;
+    if (lead >= 0xf0 && lead <= 0xf4)
+        return 4;
+    return 0;
+}
+
+/* The second byte alone decides about overlong forms, surrogates and the end of the range, so a
+ * cut-off sequence can be judged without its last bytes. */
+static bool second_byte_fits(unsigned char lead, unsigned char second)
+{
+    switch (lead) {
+    case 0xe0:
+        return second >= 0xa0 && second <= 0xbf;
+    case 0xed:
+        return second >= 0x80 && second <= 0x9f;
+    case 0xf0:
+        return second >= 0x90 && second <= 0xbf;
+    case 0xf4:
+        return second >= 0x80 && second <= 0x8f;
+    default:
+        return (second & 0xc0) == 0x80;
+    }
+}
+
+int text_utf8_sequence(const unsigned char *s, size_t len)
+{
+    if (len == 0)
+        return 0;
+    int want = sequence_length(s[0]);
+    if (want <= 1)
+        return want;
+    for (int i = 1; i < want; i++) {
+        if ((size_t)i == len)
+            return -1;
+        bool fits = i == 1 ? second_byte_fits(s[0], s[1]) : (s[i] & 0xc0) == 0x80;
+        if (!fits)
+            return 0;
+    }
+    return want;
+}
+
+bool text_is_utf8(const unsigned char *s, size_t len)
+{
+    size_t i = 0;
+    while (i < len) {
+        /* Eight ASCII bytes at a time: most output is ASCII and this runs over all of it. */
+        uint64_t word;
+        if (len - i >= sizeof word) {
+            memcpy(&word, s + i, sizeof word);
+            if ((word & 0x8080808080808080u) == 0) {
+                i += sizeof word;
+                continue;
+            }
+        }
+        int n = text_utf8_sequence(s + i, len - i);
+        if (n <= 0)
+            return false;
+        i += (size_t)n;
+    }
+    return true;
+}
+
+size_t text_utf8_tail(const unsigned char *s, size_t len)
+{
+    for (size_t back = 1; back <= 3 && back <= len; back++) {
+        unsigned char c = s[len - back];
+        if ((c & 0xc0) == 0x80)
+            continue;
+        return text_utf8_sequence(s + len - back, back) == -1 ? back : 0;
+    }
+    return 0;
+}
+
+static bool is_control(const unsigned char *s, int n)
+{
+    if (n == 1)
+        return s[0] < 0x20 || s[0] == 0x7f;
+    return n == 2 && s[0] == 0xc2 && s[1] < 0xa0;
+}
+
+void text_escape(const char *bytes, size_t len, char *out, size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    const unsigned char *s = (const unsigned char *)bytes;
+    size_t used = 0;
+    if (size == 0)
+        return;
+    for (size_t i = 0; i < len;) {
+        int n = text_utf8_sequence(s + i, len - i);
+        if (n > 0 && !is_control(s + i, n)) {
+            if (used + (size_t)n >= size)
+                break;
+            memcpy(out + used, s + i, (size_t)n);
+            used += (size_t)n;
+            i += (size_t)n;
+            continue;
+        }
+        if (used + 4 >= size)
+            break;
+        out[used++] = '\\';
+        out[used++] = 'x';
+        out[used++] = hex[s[i] >> 4];
+        out[used++] = hex[s[i] & 15];
+        i++;
+    }
+    out[used] = 0;
+}

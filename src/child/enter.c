@@ -1,0 +1,63 @@
+/* From clone to the exec of init. */
+#include "enter.h"
+
+#include <linux/close_range.h>
+#include <linux/fcntl.h>
+
+#include "sys.h"
+
+/* Move every descriptor to its slot. A slot may be the number of one that is still to be moved, so
+ * all of them go above the slots first. */
+static long place_fds(struct enter *enter)
+{
+    uint32_t count = enter->count;
+    long init = sys3(__NR_fcntl, enter->init, F_DUPFD_CLOEXEC, count);
+    if (init < 0)
+        return init;
+    enter->init = (int)init;
+    for (uint32_t i = 0; i < count; i++) {
+        long fd = sys3(__NR_fcntl, enter->fds[i], F_DUPFD_CLOEXEC, count);
+        if (fd < 0)
+            return fd;
+        enter->scratch[i] = (int)fd;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        long fd = sys3(__NR_dup3, enter->scratch[i], i, 0);
+        if (fd < 0)
+            return fd;
+    }
+    /* Whatever another thread of the host opened without close-on-exec goes as well. */
+    return sys3(__NR_close_range, count, ~0u, CLOSE_RANGE_CLOEXEC);
+}
+
+static int child(void *arg)
+{
+    struct enter *enter = arg;
+    enter->step = "placing descriptors";
+    enter->ret = place_fds(enter);
+    if (enter->ret < 0)
+        return 1;
+    enter->step = "exec of init";
+    enter->ret = sys5(__NR_execveat, enter->init, "", enter->argv, enter->envp, AT_EMPTY_PATH);
+    return 1;
+}
+
+long enter_init(struct enter *enter, int *pidfd)
+{
+    int init = enter->init; /* the child changes its copy, which is ours */
+    struct clone_args args = {
+        .flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)pidfd,
+        .exit_signal = 17, /* SIGCHLD; exec would set it anyway */
+        .stack = (uint64_t)(uintptr_t)enter->stack,
+        .stack_size = enter->stack_size,
+    };
+    enter->ret = 0;
+    long pid = sys_clone_call(&args, child, enter);
+    enter->init = init;
+    if (pid < 0) {
+        enter->step = "clone";
+        enter->ret = pid;
+    }
+    return pid;
+}

@@ -1,0 +1,27 @@
+/* The way from the supervisor's clone to the exec of init, in a child that shares the supervisor's
+ * memory: raw system calls on memory prepared before, nothing else. A test checks the object file:
+ * it refers to no symbol outside of itself. */
+#ifndef CHILD_ENTER_H
+#define CHILD_ENTER_H
+
+#include <stdint.h>
+
+#include "protocol.h"
+
+struct enter {
+    int fds[SLOT_MAX];     /* by slot: the supervisor's descriptors that init starts with */
+    int scratch[SLOT_MAX]; /* used on the way */
+    uint32_t count;
+    int init; /* the executable */
+    char *const *argv, *const *envp;
+    void *stack; /* for the child alone */
+    uint64_t stack_size;
+    long ret; /* written by the child: 0, or -errno of the step that failed */
+    const char *step;
+};
+
+/* Clone and exec. Returns the pid with *pidfd set, or -errno with enter->step naming what failed.
+ * Signals must be blocked. Returns when the exec is done. */
+long enter_init(struct enter *enter, int *pidfd);
+
+#endif

@@ -1,0 +1,368 @@
+/* brig's init: the parent of the guest, a small program of its own without any library.
+ *
+ *     supervisor ──clone+exec──► init ──clone+exec──► guest ──► whatever it forks
+ *         ▲                        │
+ *         └──── control socket ────┘  setup ►  commands ►  ◄ reports
+ *
+ * It starts the guest's main process, becomes the parent of everything that is orphaned below it
+ * (as pid 1 of a pid namespace, or as a subreaper where there is none), reports how the main
+ * process ended, and then ends all that is left. When the supervisor is gone, for whatever reason,
+ * it ends everything at once: it watches both the socket and a pidfd of the supervisor, because a
+ * process that the supervisor's program forked may hold a copy of the socket.
+ *
+ * It is a separate executable, not a fork of the supervisor, so that starting a run costs the same
+ * from a large process as from a small one, and so that nothing of the supervisor's memory is in
+ * the guest's reach. It stays outside of the run's cgroup: no limit of the guest can hit it.
+ *
+ * argv: "brig-init", the path to execute, the guest's argv. envp: the guest's environment. */
+#include <linux/close_range.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/poll.h>
+#include <linux/prctl.h>
+#include <linux/resource.h>
+#include <linux/signal.h>
+#include <linux/signalfd.h>
+#include <linux/wait.h>
+
+#include "protocol.h"
+#include "sys.h"
+#include "tree.h"
+
+/* From the C library's headers, which the kernel's do not have. */
+#define MSG_DONTWAIT 0x40
+#define MSG_NOSIGNAL 0x4000
+
+#define TREE_MAX 8192
+
+struct guest {
+    const char *path;
+    char **argv, **envp;
+    const struct init_setup *setup;
+    uint32_t
+        failed; /* the operation that failed, and why: written by the child, memory is shared */
+    long ret;
+};
+
+static struct init_setup setup;
+static struct tree_node tree[TREE_MAX];
+static char guest_stack[32768] __attribute__((aligned(16)));
+
+/* The compiler calls these two for structs. */
+void *memset(void *to, int value, size_t len);
+void *memcpy(void *to, const void *from, size_t len);
+
+void *memset(void *to, int value, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        ((volatile char *)to)[i] = (char)value;
+    return to;
+}
+
+void *memcpy(void *to, const void *from, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        ((volatile char *)to)[i] = ((const char *)from)[i];
+    return to;
+}
+
+static void block_signals(uint64_t mask)
+{
+    sys4(__NR_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
+}
+
+/* ---- the guest's side of the clone --------------------------------------------------------- */
+
+static void default_signals(void)
+{
+    struct {
+        void *handler;
+        unsigned long flags;
+        void *restorer;
+        uint64_t mask;
+    } action = {0, 0, 0, 0};
+    for (int i = 1; i <= 64; i++)
+        sys4(__NR_rt_sigaction, i, &action, 0, sizeof action.mask);
+}
+
+static int guest_entry(void *arg)
+{
+    struct guest *guest = arg;
+    guest->ret = op_run(guest->setup->ops, guest->setup->op_count, &guest->failed);
+    if (guest->ret < 0)
+        return 1;
+    guest->failed = REPORT_OP_EXEC;
+    default_signals();
+    block_signals(0);
+    guest->ret = sys3(__NR_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
+    if (guest->ret == 0)
+        guest->ret = sys3(__NR_execve, guest->path, guest->argv, guest->envp);
+    return 1;
+}
+
+static long start_guest(struct guest *guest)
+{
+    struct clone_args args = {
+        .flags = CLONE_VM | CLONE_VFORK,
+        .exit_signal = SIGCHLD,
+        .stack = (uint64_t)(uintptr_t)guest_stack,
+        .stack_size = sizeof guest_stack,
+    };
+    if (setup.clone_into >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = (uint64_t)setup.clone_into;
+    }
+    long pid = sys_clone_call(&args, guest_entry, guest);
+    if (pid < 0) {
+        guest->failed = REPORT_OP_CLONE;
+        guest->ret = pid;
+    }
+    return guest->ret < 0 ? guest->ret : pid;
+}
+
+/* ---- reports ------------------------------------------------------------------------------- */
+
+/* Never waits: a supervisor that does not read is not worth hanging for, and the few reports of a
+ * run always fit the socket's buffer. */
+static void send_report(const struct init_report *report)
+{
+    sys6(__NR_sendto, SLOT_CONTROL, (long)report, sizeof *report, MSG_DONTWAIT | MSG_NOSIGNAL, 0,
+         0);
+}
+
+/* A zombie still has its name. */
+static void read_comm(int pid, char comm[16])
+{
+    char path[32] = "/proc/";
+    char digits[12];
+    int n = 0, at = 6;
+    for (int value = pid; value; value /= 10)
+        digits[n++] = (char)('0' + value % 10);
+    while (n)
+        path[at++] = digits[--n];
+    for (const char *suffix = "/comm"; *suffix; suffix++)
+        path[at++] = *suffix;
+    path[at] = 0;
+    comm[0] = 0;
+    long fd = sys4(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    long len = sys3(__NR_read, fd, comm, 16);
+    sys1(__NR_close, fd);
+    if (len < 0)
+        len = 0;
+    while (len > 0 && (len == 16 || comm[len - 1] == '\n'))
+        len--;
+    comm[len] = 0;
+}
+
+static void report_exit(const siginfo_t *info)
+{
+    struct init_report report = {
+        .kind = REPORT_EXITED,
+        .pid = info->si_pid,
+        .code = info->si_code,
+        .status = info->si_status,
+    };
+    if (info->si_code != CLD_EXITED)
+        read_comm(info->si_pid, report.comm);
+    send_report(&report);
+}
+
+static void report_gone(void)
+{
+    struct rusage usage = {0};
+    sys2(__NR_getrusage, RUSAGE_CHILDREN, &usage);
+    struct init_report report = {
+        .kind = REPORT_GONE,
+        .user_us = (uint64_t)usage.ru_utime.tv_sec * 1000000 + (uint64_t)usage.ru_utime.tv_usec,
+        .system_us = (uint64_t)usage.ru_stime.tv_sec * 1000000 + (uint64_t)usage.ru_stime.tv_usec,
+        .max_rss_kib = (uint64_t)usage.ru_maxrss,
+        .blocks_in = (uint64_t)usage.ru_inblock,
+        .blocks_out = (uint64_t)usage.ru_oublock,
+    };
+    send_report(&report);
+}
+
+/* ---- the tree ------------------------------------------------------------------------------ */
+
+/* Returns how many were signalled, or -errno if the tree cannot be seen. */
+static long signal_tree(int self, int signal)
+{
+    if (self == 1)
+        return sys2(__NR_kill, -1, signal); /* all of the pid namespace but ourselves */
+    long count = tree_list(self, tree, TREE_MAX);
+    for (long i = 0; i < count; i++)
+        tree_signal(&tree[i], self, signal);
+    return count;
+}
+
+static void terminate_tree(int self, int main_pid)
+{
+    if (signal_tree(self, SIGTERM) < 0)
+        sys2(__NR_kill, -main_pid, SIGTERM);
+    /* What is stopped has to run to see it. */
+    if (signal_tree(self, SIGCONT) < 0)
+        sys2(__NR_kill, -main_pid, SIGCONT);
+}
+
+/* Reap what has ended. Reports the main process. Returns 1 if there are no children left. */
+static int reap(int *main_pid)
+{
+    for (;;) {
+        siginfo_t info;
+        info.si_pid = 0;
+        long ret = sys5(__NR_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT, 0);
+        if (ret == -ECHILD)
+            return 1;
+        if (ret < 0 || info.si_pid == 0)
+            return 0;
+        int pid = info.si_pid;
+        if (pid == *main_pid) {
+            report_exit(&info);
+            *main_pid = 0;
+        }
+        sys5(__NR_waitid, P_PID, pid, &info, WEXITED | WNOHANG, 0);
+    }
+}
+
+static void wait_for_child(int signals, int timeout_ms)
+{
+    char info[128];
+    struct pollfd poll = {.fd = signals, .events = POLLIN};
+    struct timespec timeout = {timeout_ms / 1000, (timeout_ms % 1000) * 1000000L};
+    sys5(__NR_ppoll, &poll, 1, &timeout, 0, 0);
+    sys3(__NR_read, signals, info, sizeof info);
+}
+
+/* Where no cgroup stops it from growing, a tree can fork faster than it is killed: stop all of it
+ * first, until a look finds no process that was not there at the last one. */
+static void freeze_tree(int self)
+{
+    long before = -1;
+    for (int round = 0; round < 64; round++) {
+        long count = signal_tree(self, SIGSTOP);
+        if (count <= 0 || count == before)
+            return;
+        before = count;
+    }
+}
+
+static void kill_tree(int self, int signals, int main_pid)
+{
+    if (setup.kill_fd >= 0)
+        sys3(__NR_write, setup.kill_fd, &setup.kill_byte, 1);
+    int known = main_pid; /* its group is all we can name if /proc is hidden */
+    for (;;) {
+        if (reap(&main_pid))
+            return;
+        if (self != 1 && setup.kill_fd < 0)
+            freeze_tree(self);
+        if (signal_tree(self, SIGKILL) < 0 && known > 0)
+            sys2(__NR_kill, -known, SIGKILL);
+        wait_for_child(signals, 20);
+    }
+}
+
+static void remove_groups(void)
+{
+    for (uint32_t i = setup.group_count; i-- > 0;)
+        sys3(__NR_unlinkat, setup.group_parents[i], setup.group_name, AT_REMOVEDIR);
+}
+
+/* ---- main ---------------------------------------------------------------------------------- */
+
+static long receive_setup(void)
+{
+    long n;
+    do
+        n = sys6(__NR_recvfrom, SLOT_CONTROL, (long)&setup, sizeof setup, 0, 0, 0);
+    while (n == -EINTR);
+    return n == (long)sizeof setup ? 0 : -1;
+}
+
+static int open_child_signals(void)
+{
+    uint64_t mask = UINT64_C(1) << (SIGCHLD - 1);
+    return (int)sys4(__NR_signalfd4, -1, &mask, sizeof mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* Serve until the main process is gone or has to go. Returns 1 if the supervisor is dead. */
+static int serve(int self, int signals, int *main_pid)
+{
+    for (;;) {
+        char info[128], command = 0;
+        struct pollfd polls[] = {
+            {.fd = signals, .events = POLLIN},
+            {.fd = SLOT_CONTROL, .events = POLLIN},
+            {.fd = SLOT_SUPERVISOR, .events = POLLIN},
+        };
+        sys5(__NR_ppoll, polls, 3, 0, 0, 0);
+        if (polls[2].revents)
+            return 1;
+        if (polls[0].revents) {
+            sys3(__NR_read, signals, info, sizeof info);
+            reap(main_pid);
+        }
+        if (*main_pid == 0)
+            return 0;
+        if (!polls[1].revents)
+            continue;
+        long n = sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0);
+        if (n == 0)
+            return 1;
+        if (n == 1 && command == INIT_TERMINATE)
+            terminate_tree(self, *main_pid);
+        if (n == 1 && command == INIT_KILL)
+            return 0;
+    }
+}
+
+static int init_main(char **argv, char **envp)
+{
+    /* The guest may run as the same user: without this it could trace init, or take the socket out
+     * of it with pidfd_getfd, and forge its own exit status. */
+    sys5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    sys5(__NR_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    block_signals(~UINT64_C(0));
+    int signals = open_child_signals();
+    if (signals < 0 || receive_setup() < 0)
+        return 1;
+    int self = (int)sys0(__NR_getpid);
+    struct guest guest = {.path = argv[1], .argv = argv + 2, .envp = envp, .setup = &setup};
+    long pid = start_guest(&guest);
+    /* The guest has its own copies. Holding ours would keep its pipes open. */
+    for (int fd = SLOT_STDIN; fd <= SLOT_STDERR; fd++)
+        sys1(__NR_close, fd);
+    if (pid < 0) {
+        struct init_report report = {
+            .kind = REPORT_FAILED, .op = guest.failed, .errnum = (int32_t)-guest.ret};
+        send_report(&report);
+        return 0;
+    }
+    struct init_report started = {.kind = REPORT_STARTED, .pid = (int32_t)pid};
+    send_report(&started);
+    int main_pid = (int)pid;
+    int orphaned = serve(self, signals, &main_pid);
+    kill_tree(self, signals, main_pid);
+    report_gone();
+    if (orphaned)
+        remove_groups();
+    return 0;
+}
+
+/* The kernel starts us with argc on top of the stack. */
+__attribute__((used)) static void init_start(long *stack)
+{
+    char **argv = (char **)(stack + 1);
+    char **envp = argv + stack[0] + 1;
+    sys1(__NR_exit_group, init_main(argv, envp));
+    __builtin_unreachable();
+}
+
+#if defined(__x86_64__)
+__asm__(".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n\t"
+        "call init_start\n\thlt\n");
+#else
+__asm__(".globl _start\n_start:\n\tmov x29, xzr\n\tmov x0, sp\n\tbl init_start\n\tbrk #1\n");
+#endif

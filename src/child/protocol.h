@@ -1,0 +1,69 @@
+/* What the supervisor and init say to each other over their socket (SOCK_SEQPACKET, one struct a
+ * message), and the descriptors init is started with.
+ *
+ * Both sides are built from the same source and the same file, so the layout needs no versioning;
+ * the supervisor still checks size and kind of each message. */
+#ifndef CHILD_PROTOCOL_H
+#define CHILD_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "op.h"
+
+/* Descriptor numbers in init. */
+enum slot {
+    SLOT_STDIN,
+    SLOT_STDOUT,
+    SLOT_STDERR,
+    SLOT_CONTROL,    /* the socket */
+    SLOT_SUPERVISOR, /* a pidfd of the supervisor: readable when it is dead */
+    SLOT_EXTRA,      /* from here on: what operations and groups refer to */
+    SLOT_MAX = 24,
+};
+
+#define INIT_OPS_MAX    32
+#define INIT_GROUPS_MAX 5
+#define GROUP_NAME_SIZE 80
+
+/* The first message, supervisor to init. */
+struct init_setup {
+    int32_t clone_into; /* slot of a cgroup v2 folder for CLONE_INTO_CGROUP, or -1 */
+    /* What stops the group from growing, or kills it: written when everything has to end. */
+    int32_t kill_fd;
+    char kill_byte;
+    /* The groups of this run, for init to remove if the supervisor dies first. */
+    int32_t group_parents[INIT_GROUPS_MAX]; /* slots of the folders that hold them */
+    uint32_t group_count;
+    char group_name[GROUP_NAME_SIZE];
+    uint32_t op_count;
+    struct op ops[INIT_OPS_MAX];
+};
+
+/* Later messages, supervisor to init: one byte. */
+enum init_command {
+    INIT_TERMINATE = 'T', /* SIGTERM, then SIGCONT, to the tree */
+    INIT_KILL = 'K',      /* end everything now */
+};
+
+enum report_kind {
+    REPORT_STARTED = 1, /* pid: the guest's main process, which is past its exec */
+    REPORT_FAILED,      /* op, errnum: nothing was executed */
+    REPORT_EXITED,      /* pid, code (CLD_*), status, comm: the main process is gone */
+    REPORT_GONE,        /* the whole tree is gone and reaped; usage of all of it */
+};
+
+#define REPORT_OP_CLONE UINT32_C(0xfffffffe) /* the clone of the guest failed */
+#define REPORT_OP_EXEC  UINT32_C(0xffffffff) /* its exec failed */
+
+/* init to supervisor. */
+struct init_report {
+    uint32_t kind;
+    int32_t pid;
+    uint32_t op;
+    int32_t errnum;
+    int32_t code, status;
+    char comm[16];
+    uint64_t user_us, system_us, max_rss_kib, blocks_in, blocks_out;
+};
+
+#endif

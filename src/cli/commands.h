@@ -1,0 +1,18 @@
+/* The verbs. Each parses its own arguments (argv[0] is the verb) and returns an exit code. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+int cmd_run(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
+int cmd_manual(int argc, char **argv);
+
+struct command {
+    const char *name, *arguments, *help;
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct command commands[];
+extern const unsigned command_count;
+
+#endif

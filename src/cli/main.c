@@ -1,0 +1,68 @@
+/* brig: a table of verbs. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "brig.h"
+#include "commands.h"
+#include "term.h"
+
+const struct command commands[] = {
+    {"run", "[options] [--] COMMAND [ARG...]", "run one command", cmd_run},
+    {"explain", "[options] [--] COMMAND [ARG...]", "show the plan of such a run", cmd_explain},
+    {"completion", "bash|zsh|fish", "print a completion script for a shell", cmd_completion},
+    {"manual", "", "print the manual page", cmd_manual},
+};
+const unsigned command_count = sizeof commands / sizeof *commands;
+
+static void usage(FILE *out)
+{
+    fputs("brig runs a command as if it will misbehave.\n\n", out);
+    for (unsigned i = 0; i < command_count; i++)
+        fprintf(out, "  brig %-11s %-32s %s\n", commands[i].name, commands[i].arguments,
+                commands[i].help);
+    fputs("\nbrig VERB --help tells more; brig --version the version.\n", out);
+}
+
+/* Started with 0, 1 or 2 closed, the next file we open would get that number and be taken for a
+ * stream. */
+static int fill_standard_fds(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR | O_NOCTTY);
+    while (fd >= 0 && fd <= 2);
+    if (fd < 0)
+        return -1;
+    close(fd);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (fill_standard_fds() < 0)
+        return 125;
+    if (argc < 2) {
+        usage(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+        printf("brig %s\n", brig_version());
+        return 0;
+    }
+    for (unsigned i = 0; i < command_count; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    }
+    char name[128];
+    brig_escape(argv[1], strlen(argv[1]), name, sizeof name);
+    term_message("\"%s\" is not a verb; see brig --help (to run a command: brig run -- %s)", name,
+                 name);
+    return 2;
+}

@@ -1,0 +1,258 @@
+/* Reading the command line. There is no list of settings here: keys come from the library. */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+#define STAGE "command line"
+
+enum own {
+    OWN_SPEC,
+    OWN_METADATA,
+    OWN_JSON,
+    OWN_RESULT,
+    OWN_EVENTS,
+    OWN_DRY_RUN,
+    OWN_QUIET,
+    OWN_VERBOSE,
+    OWN_HELP,
+};
+
+const struct own_option own_options[] = {
+    [OWN_SPEC] = {"spec", 0, "FILE", "read command and settings from a JSON file (- is stdin)"},
+    [OWN_METADATA] = {"metadata", 0, "FILE", "read limits from a job's metadata, a JSON object"},
+    [OWN_JSON] = {"json", 0, NULL, "capture the output, print the result as JSON alone"},
+    [OWN_RESULT] = {"result", 0, "FILE|fd:N", "write the result there, leave the output live"},
+    [OWN_EVENTS] = {"events", 0, "FILE|fd:N", "write events there as they come, one JSON a line"},
+    [OWN_DRY_RUN] = {"dry-run", 0, NULL, "check everything, print the plan, start nothing"},
+    [OWN_QUIET] = {"quiet", 'q', NULL, "no messages of brig's own, but for its errors"},
+    [OWN_VERBOSE] = {"verbose", 'v', NULL, "say how it ended and what it used"},
+    [OWN_HELP] = {"help", 'h', NULL, "show this help"},
+};
+const size_t own_option_count = sizeof own_options / sizeof *own_options;
+
+/* One option as it was found: a key of the library, or one of our own. */
+struct found {
+    const struct brig_key *key; /* or NULL */
+    int own;
+    const char *argument; /* what it takes, or NULL */
+    char name[80];        /* as written, for messages */
+};
+
+struct files {
+    const char *spec, *metadata;
+};
+
+static bool find_long(const char *name, size_t len, struct found *found)
+{
+    size_t count;
+    const struct brig_key *keys = brig_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(keys[i].option) == len && memcmp(keys[i].option, name, len) == 0) {
+            *found = (struct found){.key = &keys[i], .argument = keys[i].argument};
+            return true;
+        }
+    }
+    for (size_t i = 0; i < own_option_count; i++) {
+        if (strlen(own_options[i].option) == len && memcmp(own_options[i].option, name, len) == 0) {
+            *found = (struct found){.own = (int)i, .argument = own_options[i].argument};
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_letter(char letter, struct found *found)
+{
+    size_t count;
+    const struct brig_key *keys = brig_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (keys[i].letter == letter) {
+            *found = (struct found){.key = &keys[i], .argument = keys[i].argument};
+            return true;
+        }
+    }
+    for (size_t i = 0; i < own_option_count; i++) {
+        if (own_options[i].letter == letter) {
+            *found = (struct found){.own = (int)i, .argument = own_options[i].argument};
+            return true;
+        }
+    }
+    return false;
+}
+
+static int set_own(struct run_options *options, struct files *files, enum own own,
+                   const char *value)
+{
+    switch (own) {
+    case OWN_SPEC:
+        files->spec = value;
+        break;
+    case OWN_METADATA:
+        files->metadata = value;
+        break;
+    case OWN_JSON:
+        options->json = true;
+        break;
+    case OWN_RESULT:
+        options->result = value;
+        break;
+    case OWN_EVENTS:
+        options->events = value;
+        break;
+    case OWN_DRY_RUN:
+        options->dry_run = true;
+        break;
+    case OWN_QUIET:
+        options->quiet = true;
+        break;
+    case OWN_VERBOSE:
+        options->verbose = true;
+        break;
+    case OWN_HELP:
+        options->help = true;
+        break;
+    }
+    return 0;
+}
+
+static int set_option(struct run_options *options, struct files *files, const struct found *found,
+                      const char *value, struct brig_error *err)
+{
+    if (!found->key)
+        return set_own(options, files, (enum own)found->own, value);
+    if (strcmp(found->key->name, "stdin") == 0 && strcmp(value, "-") == 0) {
+        options->own_stdin = true;
+        return 0;
+    }
+    return brig_spec_set(options->spec, found->key->name, value, BRIG_FROM_OPTION, found->name,
+                         err);
+}
+
+/* One option with its value, from argv[*at] on. */
+static int read_option(struct run_options *options, struct files *files, int argc, char **argv,
+                       int *at, struct brig_error *err)
+{
+    const char *arg = argv[*at];
+    const char *value = NULL;
+    struct found found;
+    if (arg[1] == '-') {
+        size_t len = strcspn(arg + 2, "=");
+        if (!find_long(arg + 2, len, &found))
+            return error_usage(err, STAGE, "%.80s: unknown option; see brig run --help", arg);
+        snprintf(found.name, sizeof found.name, "--%.*s", len < 70 ? (int)len : 70, arg + 2);
+        value = arg[2 + len] ? arg + 3 + len : NULL;
+        if (value && !found.argument)
+            return error_usage(err, STAGE, "%s: takes no value", found.name);
+    } else {
+        if (!find_letter(arg[1], &found))
+            return error_usage(err, STAGE, "%.80s: unknown option; see brig run --help", arg);
+        snprintf(found.name, sizeof found.name, "-%c", arg[1]);
+        value = arg[2] ? arg + 2 : NULL;
+        if (value && !found.argument)
+            return error_usage(err, STAGE, "%.80s: write the options one by one", arg);
+    }
+    if (found.argument && !value) {
+        if (*at + 1 >= argc)
+            return error_usage(err, STAGE, "%s: wants a value (%s)", found.name, found.argument);
+        value = argv[++*at];
+    }
+    ++*at;
+    return set_option(options, files, &found, value, err);
+}
+
+static int read_environment(struct brig_spec *spec, struct brig_error *err)
+{
+    size_t count;
+    const struct brig_key *keys = brig_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        char name[64];
+        if (keys[i].type == BRIG_TYPE_LIST || keys[i].type == BRIG_TYPE_MAP)
+            continue;
+        int n = snprintf(name, sizeof name, "BRIG_%s", keys[i].name);
+        for (int j = 5; j < n; j++)
+            name[j] = (char)toupper((unsigned char)name[j]);
+        const char *value = getenv(name);
+        if (!value)
+            continue;
+        int ret = brig_spec_set(spec, keys[i].name, value, BRIG_FROM_ENVIRONMENT, name, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+typedef int (*json_reader)(struct brig_spec *, const char *, size_t, const char *,
+                           struct brig_error *);
+
+static int read_json(struct brig_spec *spec, const char *path, const char *option,
+                     json_reader reader, struct brig_error *err)
+{
+    bool own = strcmp(path, "-") == 0;
+    autofd fd = own ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, strerror(errno));
+    autofree char *text = NULL;
+    size_t len = 0;
+    int ret = fd_read_all(fd, BRIG_SPEC_MAX, &text, &len);
+    if (ret == -EFBIG)
+        return error_usage(err, STAGE, "%s: %.200s: is larger than %u bytes", option, path,
+                           BRIG_SPEC_MAX);
+    if (ret < 0)
+        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, strerror(-ret));
+    return reader(spec, text, len, own ? "stdin" : path, err);
+}
+
+static int read_all(struct run_options *options, int argc, char **argv, struct brig_error *err)
+{
+    struct files files = {0};
+    int at = 1, ret = 0;
+    while (ret == 0 && at < argc && argv[at][0] == '-' && argv[at][1]) {
+        if (strcmp(argv[at], "--") == 0) {
+            at++;
+            break;
+        }
+        ret = read_option(options, &files, argc, argv, &at, err);
+    }
+    if (ret < 0 || options->help)
+        return ret;
+    if (files.spec)
+        ret = read_json(options->spec, files.spec, "--spec", brig_spec_read_json, err);
+    if (ret == 0 && files.metadata)
+        ret = read_json(options->spec, files.metadata, "--metadata", brig_spec_read_metadata, err);
+    if (ret == 0)
+        ret = read_environment(options->spec, err);
+    if (ret == 0 && at < argc)
+        ret = brig_spec_set_command(options->spec, (const char *const *)argv + at,
+                                    (size_t)(argc - at), err);
+    else if (ret == 0 && !files.spec)
+        ret = error_usage(err, STAGE, "no command; see brig run --help");
+    if (ret == 0 && options->own_stdin)
+        ret = brig_spec_set_stdin(options->spec, STDIN_FILENO, err);
+    return ret;
+}
+
+int options_read(struct run_options *options, int argc, char **argv, struct brig_error *err)
+{
+    *options = (struct run_options){0};
+    int ret = brig_spec_new(&options->spec, err);
+    if (ret == 0)
+        ret = read_all(options, argc, argv, err);
+    if (ret < 0)
+        options_done(options);
+    return ret;
+}
+
+void options_done(struct run_options *options)
+{
+    brig_spec_free(options->spec);
+    *options = (struct run_options){0};
+}

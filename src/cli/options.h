@@ -1,0 +1,32 @@
+/* The command line of `brig run` and `brig explain`: options made from the library's table of keys,
+ * and a few of the command's own. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "brig.h"
+
+/* Options that are not keys of a spec. */
+struct own_option {
+    const char *option;
+    char letter;
+    const char *argument; /* NULL: takes none */
+    const char *help;
+};
+
+extern const struct own_option own_options[];
+extern const size_t own_option_count;
+
+struct run_options {
+    struct brig_spec *spec;
+    bool json, dry_run, quiet, verbose, help;
+    bool own_stdin;     /* --stdin - */
+    const char *result; /* FILE or fd:N */
+    const char *events;
+};
+
+/* Everything from the command line, the BRIG_* variables, the spec file and the metadata, by their
+ * precedence. argv[0] is the verb. 0 or -errno; on failure options are done. */
+int options_read(struct run_options *options, int argc, char **argv, struct brig_error *err);
+void options_done(struct run_options *options);
+
+#endif

@@ -1,0 +1,63 @@
+/* Ending a run. SIGTERM goes through init, which can name every process of the tree without a
+ * chance of hitting another one; SIGKILL through init and the group. */
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run.h"
+
+/* How long the kernel may take to end what SIGKILL was sent to, before init itself is killed. */
+#define GIVE_UP_AFTER (5 * NS_PER_S)
+
+static void tell_init(struct brig_run *run, char command)
+{
+    send(run->spawned.control, &command, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void note_reason(struct brig_run *run, enum end_reason reason)
+{
+    static const char *const limits[] = {
+        [END_TIMEOUT] = "timeout", [END_OUTPUT] = "output", [END_PIDS] = "pids",
+        [END_CPU] = "cpu_time",    [END_MEMORY] = "memory",
+    };
+    /* A reason that comes after the main process has ended by itself is not why it ended. */
+    if (run->facts.reason != END_NONE || run->facts.main_ended || reason == END_NONE)
+        return;
+    run->facts.reason = reason;
+    if ((size_t)reason < sizeof limits / sizeof *limits && limits[reason])
+        run_push_event(run, (struct brig_event){.type = BRIG_EVENT_LIMIT, .limit = limits[reason]});
+}
+
+void ending_terminate(struct brig_run *run, enum end_reason reason)
+{
+    if (run->phase != PHASE_RUNNING)
+        return;
+    note_reason(run, reason);
+    run->phase = PHASE_TERMINATING;
+    run->kill_at = clock_now() + run->plan.limits.kill_after_ns;
+    tell_init(run, INIT_TERMINATE);
+}
+
+void ending_kill(struct brig_run *run, enum end_reason reason)
+{
+    if (run->phase >= PHASE_KILLING)
+        return;
+    note_reason(run, reason);
+    run->phase = PHASE_KILLING;
+    run->kill_at = NEVER;
+    run->give_up_at = clock_now() + GIVE_UP_AFTER;
+    /* A guest of the same user may have stopped init. */
+    syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGCONT, NULL, 0);
+    tell_init(run, INIT_KILL);
+    group_kill(&run->spawned.group);
+}
+
+void ending_give_up(struct brig_run *run)
+{
+    run->give_up_at = NEVER;
+    run->facts.stuck = true;
+    group_kill(&run->spawned.group);
+    syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGKILL, NULL, 0);
+}

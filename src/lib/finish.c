@@ -1,0 +1,115 @@
+/* From what was seen to the result. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "run.h"
+
+#define BLOCK 512 /* the unit of ru_inblock, whatever the device's is */
+
+static void fill_usage(struct brig_run *run, const struct group_counters *counters, uint64_t now)
+{
+    struct brig_usage *usage = &run->facts.usage;
+    const struct init_report *gone = &run->gone;
+    bool told = run->tree_gone;
+    *usage = (struct brig_usage){
+        .wall_ns = now - run->started,
+        .cpu_user_ns = told ? gone->user_us * 1000 : run->sampled_user,
+        .cpu_system_ns = told ? gone->system_us * 1000 : run->sampled_system,
+        .memory_peak_bytes = counters->memory_peak,
+        .pids_peak = counters->pids_peak,
+        .read_bytes = told ? gone->blocks_in * BLOCK : BRIG_UNKNOWN,
+        .write_bytes = told ? gone->blocks_out * BLOCK : BRIG_UNKNOWN,
+    };
+    /* The group counts what no parent waited for as well. */
+    if (counters->cpu_user_ns != BRIG_UNKNOWN && counters->cpu_system_ns != BRIG_UNKNOWN) {
+        usage->cpu_user_ns = counters->cpu_user_ns;
+        usage->cpu_system_ns = counters->cpu_system_ns;
+    }
+    if (run->plan.use_group)
+        return;
+    /* The largest process is a floor for the tree's peak, which the samples may have missed. */
+    uint64_t largest = told ? gone->max_rss_kib * 1024 : 0;
+    usage->memory_peak_bytes = run->peak_memory > largest ? run->peak_memory : largest;
+    usage->pids_peak = run->peak_pids ? run->peak_pids : BRIG_UNKNOWN;
+}
+
+static struct brig_output output_of(const struct pump_stream *s)
+{
+    return (struct brig_output){
+        .captured = s->sink == BRIG_SINK_CAPTURE,
+        .data = (const unsigned char *)s->capture.data,
+        .len = s->capture.len,
+        .bytes = s->bytes,
+        .omitted = s->omitted,
+        .omitted_at = s->omitted && !s->omitted_at ? s->capture.len : s->omitted_at,
+        .truncated = s->omitted > 0,
+    };
+}
+
+static void reap_init(struct brig_run *run)
+{
+    siginfo_t info;
+    /* ECHILD is fine: the host may ignore SIGCHLD, or wait for any child. */
+    while (waitid(P_PIDFD, (id_t)run->spawned.pidfd, &info, WEXITED | __WALL) < 0 &&
+           errno == EINTR) {
+    }
+}
+
+static void make_notes(struct brig_run *run, const struct verdict *verdict)
+{
+    struct buf notes;
+    buf_init(&notes, 4096);
+    verdict_notes(&run->facts, verdict, &notes);
+    if (notes.len)
+        run->notes = buf_take(&notes, NULL);
+    buf_done(&notes);
+}
+
+void finish_run(struct brig_run *run)
+{
+    struct brig_result *result = &run->result;
+    struct facts *facts = &run->facts;
+    struct group_counters counters;
+    uint64_t now = clock_now();
+    reap_init(run);
+    group_read(&run->spawned.group, &counters);
+    int removed = group_remove(&run->spawned.group);
+    facts->stuck = facts->stuck || removed < 0;
+    facts->oom_kills = counters.oom_kills;
+    facts->pids_refused = counters.pids_refused;
+    facts->limits = run->plan.limits;
+    facts->truncate_output = run->plan.truncate_output;
+    facts->output_over = run->pump.over;
+    facts->output_omitted =
+        run->pump.streams[BRIG_STDOUT].omitted + run->pump.streams[BRIG_STDERR].omitted;
+    fill_usage(run, &counters, now);
+    struct verdict verdict = verdict_of(facts);
+    make_notes(run, &verdict);
+    *result = (struct brig_result){
+        .id = run->id,
+        .status = verdict.status,
+        .exit_code = verdict.exit_code,
+        .signal = verdict.signal,
+        .notes = run->notes,
+        .out = output_of(&run->pump.streams[BRIG_STDOUT]),
+        .err = output_of(&run->pump.streams[BRIG_STDERR]),
+        .usage = facts->usage,
+        .limits = run->plan.limits,
+        .isolation = {run->plan.tier, run->plan.layers, run->plan.layer_count},
+        .started_at_ns = run->started_at,
+        .finished_at_ns = run->started_at + (int64_t)(now - run->started),
+        .labels = (const char *const *)run->plan.labels.items,
+    };
+    if (verdict.status == BRIG_ERROR) {
+        error_system(&run->error, "run", ECHILD, "%s", run->notes ? run->notes : "init was killed");
+        result->error = &run->error;
+    }
+    run->phase = PHASE_OVER;
+    if (verdict.status == BRIG_MEMORY_LIMIT && facts->reason != END_MEMORY && !run->told_memory)
+        run_push_event(run, (struct brig_event){.type = BRIG_EVENT_LIMIT, .limit = "memory"});
+    run_push_event(run, (struct brig_event){.type = BRIG_EVENT_ENDED});
+}

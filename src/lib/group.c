@@ -1,0 +1,340 @@
+/* What the kinds of cgroup hierarchy have in common: names, making, reading, removing, sweeping.
+ *
+ * A group is named "brig.PIDNS.PID.START.RANDOM-N" after the supervisor that made it. Who finds
+ * such a group whose supervisor is dead may remove it: PIDNS, the inode of the pid namespace, says
+ * whether PID can be looked up at all from here, and START, the start time, that it is still the
+ * same process. */
+#include "group.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+
+#define STAGE "cgroup"
+
+/* ---- small files --------------------------------------------------------------------------- */
+
+uint64_t group_read_key(int folder, const char *file, const char *key)
+{
+    char text[4096];
+    if (fd_read_file(folder, file, text, sizeof text) < 0)
+        return BRIG_UNKNOWN;
+    size_t len = strlen(key);
+    for (const char *line = text; *line;) {
+        if (strncmp(line, key, len) == 0 && line[len] == ' ')
+            return strtoull(line + len + 1, NULL, 10);
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    return BRIG_UNKNOWN;
+}
+
+uint64_t group_read_number(int folder, const char *file)
+{
+    char text[64], *end;
+    if (fd_read_file(folder, file, text, sizeof text) <= 0)
+        return BRIG_UNKNOWN;
+    uint64_t value = strtoull(text, &end, 10);
+    return end == text ? BRIG_UNKNOWN : value;
+}
+
+int group_write_number(int folder, const char *file, uint64_t value)
+{
+    char text[24];
+    if (value == BRIG_UNLIMITED)
+        return 0;
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return fd_write_file(folder, file, text);
+}
+
+int group_own_path(const char *controller, char *controllers, size_t controllers_size, char *path,
+                   size_t path_size)
+{
+    char text[4096];
+    ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof text);
+    if (n < 0)
+        return (int)n;
+    char *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *names = strchr(line, ':');
+        char *own = names ? strchr(names + 1, ':') : NULL;
+        if (!own)
+            continue;
+        *own++ = 0;
+        names++;
+        bool found = !*controller && !*names;
+        size_t len = strlen(controller);
+        for (const char *p = names; *controller && p; p = strchr(p, ',')) {
+            p += *p == ',';
+            found |= strncmp(p, controller, len) == 0 && (!p[len] || p[len] == ',');
+        }
+        if (!found)
+            continue;
+        snprintf(controllers, controllers_size, "%s", names);
+        return snprintf(path, path_size, "%s", own) < (int)path_size ? 0 : -ENAMETOOLONG;
+    }
+    return -ENOENT;
+}
+
+/* Is this process one of the group's, now that it is held by a pidfd? Its number may have been
+ * given to another since the list was read. */
+static bool still_listed(int folder, long pid)
+{
+    char text[65536];
+    if (fd_read_file(folder, "cgroup.procs", text, sizeof text) < 0)
+        return false;
+    for (char *p = text; *p;) {
+        if (strtol(p, &p, 10) == pid)
+            return true;
+        p += *p == '\n';
+    }
+    return false;
+}
+
+int group_kill_listed(int folder)
+{
+    char text[65536];
+    int count = 0;
+    ssize_t n = fd_read_file(folder, "cgroup.procs", text, sizeof text);
+    if (n < 0 && n != -EFBIG)
+        return 0;
+    if (n == -EFBIG)
+        text[sizeof text - 1] = 0;
+    for (char *p = text; *p;) {
+        long pid = strtol(p, &p, 10);
+        p += *p == '\n';
+        if (pid <= 1)
+            continue;
+        autofd pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+        if (pidfd >= 0 && still_listed(folder, pid)) {
+            syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+            count++;
+        }
+    }
+    return count;
+}
+
+/* ---- sweeping ------------------------------------------------------------------------------ */
+
+static uint64_t pid_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+/* Field 22 of /proc/PID/stat, in clock ticks since boot; 0 if there is no such process. */
+static uint64_t start_time(long pid)
+{
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
+        return 0;
+    const char *p = strrchr(text, ')');
+    for (int field = 2; p && field < 22; field++) {
+        p = strchr(p + 1, ' ');
+    }
+    return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+void group_place_rename(struct group_place *place)
+{
+    uint32_t random = 0;
+    long pid = getpid();
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = (uint32_t)clock_now();
+    snprintf(place->prefix, sizeof place->prefix, "brig.%" PRIu64 ".%ld.%" PRIu64 ".%08" PRIx32,
+             pid_namespace(), pid, start_time(pid), random);
+}
+
+static bool is_abandoned(const char *name)
+{
+    unsigned long long namespace, start;
+    long pid;
+    char rest[GROUP_NAME_SIZE];
+    if (sscanf(name, "brig.%llu.%ld.%llu.%79s", &namespace, &pid, &start, rest) != 4)
+        return false;
+    /* Without /proc, or from another pid namespace, nothing can be said about the owner. */
+    if (namespace == 0 || start == 0 || namespace != pid_namespace())
+        return false;
+    return start_time(pid) != start;
+}
+
+static void open_folders(struct group *group)
+{
+    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
+        group->folders[i] = -1;
+    for (size_t i = 0; i < group->place->count; i++)
+        group->folders[i] = openat(group->place->folders[i], group->name,
+                                   O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* Only the first folder is listed: groups are made there first and removed there last, so a group
+ * that is anywhere is there as well. */
+static void sweep(const struct group_place *place)
+{
+    int fd = openat(place->folders[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        if (strncmp(entry->d_name, "brig.", 5) != 0 || !is_abandoned(entry->d_name))
+            continue;
+        struct group group = {
+            .place = place, .pids_events = -1, .memory_events = -1, .kill_fd = -1};
+        snprintf(group.name, sizeof group.name, "%.*s", (int)sizeof group.name - 1, entry->d_name);
+        open_folders(&group);
+        group_remove(&group);
+    }
+    closedir(dir);
+}
+
+/* ---- place --------------------------------------------------------------------------------- */
+
+void group_place_open(struct group_place *place)
+{
+    static const struct group_backend *const backends[] = {&group_backend_v2, &group_backend_v1};
+    char why[sizeof place->why] = "";
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        *place = (struct group_place){.backend = backends[i], .leaf_parent = -1};
+        if (backends[i]->find(place) == 0) {
+            group_place_rename(place);
+            sweep(place);
+            return;
+        }
+        /* The reason of the first kind that exists here at all is the one to act on. */
+        if (place->why[0] && !why[0])
+            snprintf(why, sizeof why, "%s", place->why);
+    }
+    *place = (struct group_place){.leaf_parent = -1};
+    snprintf(place->why, sizeof place->why, "%s",
+             why[0] ? why : "no cgroup file system is mounted at /sys/fs/cgroup");
+}
+
+void group_place_close(struct group_place *place)
+{
+    for (size_t i = 0; i < place->count; i++)
+        close(place->folders[i]);
+    place->count = 0;
+    if (place->leaf_parent < 0)
+        return;
+    /* Undo the move of the supervisor: controllers off, back to where it was, leaf gone. */
+    fd_write_file(place->leaf_parent, "cgroup.subtree_control", "-memory -pids -cpu");
+    fd_write_file(place->leaf_parent, "cgroup.procs", "0");
+    unlinkat(place->leaf_parent, place->leaf, AT_REMOVEDIR);
+    fd_close_at(&place->leaf_parent);
+}
+
+/* ---- group --------------------------------------------------------------------------------- */
+
+static int make_folders(struct group *group, const struct group_limits *limits,
+                        struct brig_error *err)
+{
+    const struct group_place *place = group->place;
+    for (size_t i = 0; i < place->count; i++) {
+        /* A folder that serves accounting only is not worth its price unless it is asked for. */
+        if (place->serves[i] == CONTROL_CPUACCT && !limits->account_cpu)
+            continue;
+        if (mkdirat(place->folders[i], group->name, 0755) < 0)
+            return error_system(err, STAGE, errno, "cannot make the group %s in %s: %s",
+                                group->name, place->path, strerror(errno));
+        group->folders[i] =
+            openat(place->folders[i], group->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (group->folders[i] < 0)
+            return error_system(err, STAGE, errno, "cannot open the group %s in %s: %s",
+                                group->name, place->path, strerror(errno));
+    }
+    return 0;
+}
+
+int group_create(struct group *group, struct group_place *place, const struct group_limits *limits,
+                 struct brig_error *err)
+{
+    *group = (struct group){.place = place, .pids_events = -1, .memory_events = -1, .kill_fd = -1};
+    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
+        group->folders[i] = -1;
+    snprintf(group->name, sizeof group->name, "%s-%u", place->prefix, ++place->next);
+    int ret = make_folders(group, limits, err);
+    if (ret == 0)
+        ret = place->backend->limit(group, limits, err);
+    if (ret < 0)
+        group_remove(group);
+    return ret;
+}
+
+void group_read(const struct group *group, struct group_counters *counters)
+{
+    *counters = (struct group_counters){
+        BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN,
+        BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN,
+    };
+    if (group->place)
+        group->place->backend->read(group, counters);
+}
+
+void group_kill(const struct group *group)
+{
+    if (group->place)
+        group->place->backend->kill(group);
+}
+
+bool group_populated(const struct group *group)
+{
+    char text[64];
+    for (size_t i = 0; group->place && i < group->place->count; i++) {
+        if (group->folders[i] < 0)
+            continue;
+        ssize_t n = fd_read_file(group->folders[i], "cgroup.procs", text, sizeof text);
+        if (n > 0 || n == -EFBIG)
+            return true;
+    }
+    return false;
+}
+
+/* A group that was just emptied can be busy for a moment more, until its last process is reaped. */
+static int remove_folder(const struct group *group, size_t i)
+{
+    for (int round = 0;; round++) {
+        if (unlinkat(group->place->folders[i], group->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != EBUSY || round == 200)
+            return -errno;
+        if (round > 2)
+            group_kill(group);
+        poll(NULL, 0, round < 20 ? 1 : 10);
+    }
+}
+
+int group_remove(struct group *group)
+{
+    int ret = 0;
+    if (!group->place)
+        return 0;
+    for (size_t i = group->place->count; i-- > 0;) {
+        int one = group->folders[i] >= 0 ? remove_folder(group, i) : 0;
+        ret = one < 0 ? one : ret;
+    }
+    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
+        fd_close_at(&group->folders[i]);
+    fd_close_at(&group->pids_events);
+    fd_close_at(&group->memory_events);
+    fd_close_at(&group->kill_fd);
+    group->place = NULL;
+    return ret;
+}

@@ -1,0 +1,210 @@
+/* cgroup v1 and hybrid: one hierarchy per controller, each with a group of the same name, made
+ * below the caller's own group in it. */
+#include "group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+#define STAGE "cgroup"
+#define ROOT  "/sys/fs/cgroup"
+
+/* Memory first: group.c looks for left-overs in the first hierarchy. */
+static const struct {
+    const char *name;
+    unsigned bit;
+} controllers[] = {
+    {"memory", CONTROL_MEMORY},
+    {"pids", CONTROL_PIDS},
+    {"cpu", CONTROL_CPU},
+    {"cpuacct", CONTROL_CPUACCT},
+};
+
+static int open_v1(const char *path)
+{
+    struct statfs fs;
+    if (statfs(path, &fs) < 0)
+        return -errno;
+    if (fs.f_type != CGROUP_SUPER_MAGIC)
+        return -ENOENT;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* The caller's own group in the hierarchy of a controller. In a container without a cgroup
+ * namespace the path names something outside of it, and what is mounted is the container's own
+ * group. */
+static int open_own(const char *controller, char *path, size_t size)
+{
+    char names[64], own[256];
+    int ret = group_own_path(controller, names, sizeof names, own, sizeof own);
+    if (ret < 0)
+        return ret;
+    const char *const mounts[] = {names, controller};
+    const char *const below[] = {strcmp(own, "/") == 0 ? "" : own, ""};
+    for (size_t i = 0; i < 4; i++) {
+        if (snprintf(path, size, ROOT "/%s%s", mounts[i % 2], below[i / 2]) >= (int)size)
+            continue;
+        ret = open_v1(path);
+        if (ret >= 0)
+            return ret;
+    }
+    return ret;
+}
+
+static bool is_same_folder(int a, int b)
+{
+    struct stat sa, sb;
+    return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
+static void add_folder(struct group_place *place, int fd, unsigned bit)
+{
+    place->controllers |= bit;
+    for (size_t i = 0; i < place->count; i++) {
+        if (is_same_folder(place->folders[i], fd)) { /* mounted together, as cpu,cpuacct is */
+            place->serves[i] |= bit;
+            close(fd);
+            return;
+        }
+    }
+    place->folders[place->count] = fd;
+    place->serves[place->count] = bit;
+    place->count++;
+}
+
+static int find(struct group_place *place)
+{
+    for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
+        char path[sizeof place->path];
+        autofd fd = open_own(controllers[i].name, path, sizeof path);
+        if (fd < 0)
+            continue;
+        if (faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
+            if (!place->why[0])
+                snprintf(place->why, sizeof place->why, "%.200s is not writable", path);
+            continue;
+        }
+        if (place->count == 0)
+            snprintf(place->path, sizeof place->path, "%s", path);
+        add_folder(place, take_fd(&fd), controllers[i].bit);
+    }
+    if (!(place->controllers & CONTROL_MEMORY) || !(place->controllers & CONTROL_PIDS)) {
+        for (size_t i = 0; i < place->count; i++)
+            close(place->folders[i]);
+        place->count = 0;
+        return -ENOENT;
+    }
+    return 0;
+}
+
+static int folder_of(const struct group *group, unsigned bit)
+{
+    for (size_t i = 0; i < group->place->count; i++) {
+        if (group->place->serves[i] & bit)
+            return group->folders[i];
+    }
+    return -1;
+}
+
+static int write_limit(const struct group *group, unsigned bit, const char *file, uint64_t value,
+                       struct brig_error *err)
+{
+    int ret = group_write_number(folder_of(group, bit), file, value);
+    if (ret < 0)
+        return error_system(err, STAGE, -ret, "cannot write %" PRIu64 " to %s of the group %s: %s",
+                            value, file, group->name, strerror(-ret));
+    return 0;
+}
+
+static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *err)
+{
+    int folder = folder_of(group, CONTROL_MEMORY);
+    int ret = write_limit(group, CONTROL_MEMORY, "memory.limit_in_bytes", bytes, err);
+    if (ret < 0 || bytes == BRIG_UNLIMITED)
+        return ret;
+    /* Memory and swap together; absent where swap is not accounted. */
+    ret = group_write_number(folder, "memory.memsw.limit_in_bytes", bytes);
+    if (ret < 0 && ret != -ENOENT)
+        return error_system(err, STAGE, -ret, "cannot limit swap of the group %s: %s", group->name,
+                            strerror(-ret));
+    return 0;
+}
+
+/* v1 kills one process, not the group: have the kernel tell us, so that the rest can be ended. */
+static void watch_memory(struct group *group)
+{
+    int folder = folder_of(group, CONTROL_MEMORY);
+    char text[48];
+    autofd control = openat(folder, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+    autofd event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (control < 0 || event < 0)
+        return;
+    snprintf(text, sizeof text, "%d %d", event, control);
+    if (fd_write_file(folder, "cgroup.event_control", text) == 0)
+        group->memory_events = take_fd(&event);
+}
+
+static int limit(struct group *group, const struct group_limits *limits, struct brig_error *err)
+{
+    int pids = folder_of(group, CONTROL_PIDS);
+    int ret = limit_memory(group, limits->memory_bytes, err);
+    if (ret == 0)
+        ret = write_limit(group, CONTROL_PIDS, "pids.max", limits->pids, err);
+    if (ret == 0 && limits->milli_cpus != BRIG_UNLIMITED &&
+        (group->place->controllers & CONTROL_CPU))
+        ret = write_limit(group, CONTROL_CPU, "cpu.cfs_quota_us", limits->milli_cpus * 100, err);
+    if (ret < 0)
+        return ret;
+    if (limits->memory_bytes != BRIG_UNLIMITED)
+        watch_memory(group);
+    group->pids_events = openat(pids, "pids.events", O_RDONLY | O_CLOEXEC);
+    /* There is no group kill: init holds the group at its size and kills what is in it. */
+    group->kill_fd = openat(pids, "pids.max", O_WRONLY | O_CLOEXEC);
+    group->kill_byte = '0';
+    return 0;
+}
+
+static void read_counters(const struct group *group, struct group_counters *c)
+{
+    int memory = folder_of(group, CONTROL_MEMORY);
+    int pids = folder_of(group, CONTROL_PIDS);
+    int account = folder_of(group, CONTROL_CPUACCT);
+    c->memory_now = group_read_number(memory, "memory.usage_in_bytes");
+    c->memory_peak = group_read_number(memory, "memory.max_usage_in_bytes");
+    c->pids_now = group_read_number(pids, "pids.current");
+    c->pids_peak = group_read_number(pids, "pids.peak");
+    c->oom_kills = group_read_key(memory, "memory.oom_control", "oom_kill");
+    c->pids_refused = group_read_key(pids, "pids.events", "max");
+    if (account >= 0) {
+        c->cpu_user_ns = group_read_number(account, "cpuacct.usage_user");
+        c->cpu_system_ns = group_read_number(account, "cpuacct.usage_sys");
+    }
+}
+
+static void kill_group(const struct group *group)
+{
+    int folder = folder_of(group, CONTROL_PIDS);
+    if (folder < 0)
+        return;
+    fd_write_file(folder, "pids.max", "0");
+    group_kill_listed(folder);
+}
+
+const struct group_backend group_backend_v1 = {
+    .name = "cgroup v1",
+    .find = find,
+    .limit = limit,
+    .read = read_counters,
+    .kill = kill_group,
+};

@@ -1,0 +1,248 @@
+/* cgroup v2.
+ *
+ * Where runs may go: the nearest folder, from the caller's own group upwards, that can be written,
+ * can hand memory and pids to its children, and is reached without leaving a limit that binds the
+ * caller. v2 gives controllers only to groups that hold no processes themselves (the root
+ * excepted), so the caller's own group is usually not one; if the caller is alone in it, it moves
+ * to a leaf of its own for as long as it has the library open. */
+#include "group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+
+#define STAGE "cgroup"
+#define ROOT  "/sys/fs/cgroup"
+
+static const struct {
+    const char *name, *enable;
+    unsigned bit;
+} controllers[] = {
+    {"memory", "+memory", CONTROL_MEMORY},
+    {"pids", "+pids", CONTROL_PIDS},
+    {"cpu", "+cpu", CONTROL_CPU},
+};
+
+/* The controllers that a file of names lists. */
+static unsigned read_controllers(int folder, const char *file)
+{
+    char text[512], *save = NULL;
+    unsigned found = 0;
+    if (fd_read_file(folder, file, text, sizeof text) < 0)
+        return 0;
+    for (char *name = strtok_r(text, " \n", &save); name; name = strtok_r(NULL, " \n", &save)) {
+        for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++)
+            found |= strcmp(name, controllers[i].name) == 0 ? controllers[i].bit : 0;
+    }
+    return found;
+}
+
+/* One by one: a controller that is missing must not keep the others off. */
+static unsigned enable_controllers(int folder)
+{
+    unsigned on = read_controllers(folder, "cgroup.subtree_control");
+    for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
+        if (!(on & controllers[i].bit))
+            fd_write_file(folder, "cgroup.subtree_control", controllers[i].enable);
+    }
+    return read_controllers(folder, "cgroup.subtree_control");
+}
+
+/* Writable, and its cgroup.procs too: the kernel asks for that of the common ancestor of the groups
+ * that a process is moved between. */
+static bool is_writable(int folder)
+{
+    return faccessat(folder, ".", W_OK, AT_EACCESS) == 0 &&
+           faccessat(folder, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+}
+
+static bool has_limit(int folder)
+{
+    char text[64];
+    return group_read_number(folder, "memory.max") != BRIG_UNKNOWN ||
+           group_read_number(folder, "memory.high") != BRIG_UNKNOWN ||
+           group_read_number(folder, "pids.max") != BRIG_UNKNOWN ||
+           (fd_read_file(folder, "cpu.max", text, sizeof text) > 0 && strncmp(text, "max", 3) != 0);
+}
+
+static bool is_alone(int folder)
+{
+    char text[64], *end;
+    ssize_t n = fd_read_file(folder, "cgroup.procs", text, sizeof text);
+    return n > 0 && strtol(text, &end, 10) == getpid() && end[0] == '\n' && end[1] == 0;
+}
+
+static const unsigned needed = CONTROL_MEMORY | CONTROL_PIDS;
+
+/* Make room in a group that only we are in. */
+static unsigned move_to_leaf(struct group_place *place, int folder)
+{
+    snprintf(place->leaf, sizeof place->leaf, "brig-supervisor.%d", (int)getpid());
+    if (mkdirat(folder, place->leaf, 0755) < 0)
+        return 0;
+    autofd leaf = openat(folder, place->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    unsigned on = 0;
+    if (leaf >= 0 && fd_write_file(leaf, "cgroup.procs", "0") == 0)
+        on = enable_controllers(folder);
+    if ((on & needed) != needed) {
+        fd_write_file(folder, "cgroup.procs", "0");
+        unlinkat(folder, place->leaf, AT_REMOVEDIR);
+        return 0;
+    }
+    place->leaf_parent = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    return on;
+}
+
+static void strip_last(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        *slash = 0;
+}
+
+static int search_upwards(struct group_place *place, const char *root, char *own)
+{
+    char path[sizeof place->path];
+    for (bool first = true;; first = false) {
+        if (snprintf(path, sizeof path, "%s%s", root, own) >= (int)sizeof path)
+            return -ENAMETOOLONG;
+        autofd folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (folder < 0)
+            return -errno;
+        unsigned on = is_writable(folder) ? enable_controllers(folder) : 0;
+        if ((on & needed) != needed && first && is_writable(folder) && is_alone(folder))
+            on = move_to_leaf(place, folder);
+        if ((on & needed) == needed) {
+            place->controllers = on;
+            place->folders[0] = take_fd(&folder);
+            place->serves[0] = on;
+            place->count = 1;
+            snprintf(place->path, sizeof place->path, "%s", path);
+            return 0;
+        }
+        if (!*own || has_limit(folder)) {
+            snprintf(place->why, sizeof place->why,
+                     "no group for a run can be made in %.100s; as an ordinary user, start in a "
+                     "delegated one: systemd-run --user --scope -p Delegate=yes brig ...",
+                     path);
+            return -EACCES;
+        }
+        strip_last(own);
+    }
+}
+
+static int find(struct group_place *place)
+{
+    static const char *const roots[] = {ROOT, ROOT "/unified"};
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        struct statfs fs;
+        char names[8], own[sizeof place->path];
+        if (statfs(roots[i], &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
+            continue;
+        if (group_own_path("", names, sizeof names, own, sizeof own) < 0)
+            continue;
+        /* A v2 tree without memory is the empty half of a hybrid set-up: v1 has the rest. */
+        autofd root = open(roots[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0 || !(read_controllers(root, "cgroup.controllers") & CONTROL_MEMORY))
+            continue;
+        if (strcmp(own, "/") == 0)
+            own[0] = 0;
+        int ret = search_upwards(place, roots[i], own);
+        if (ret == 0 && !(place->controllers & CONTROL_CPU))
+            snprintf(place->why, sizeof place->why, "the cpu controller is not delegated to %.150s",
+                     place->path);
+        return ret;
+    }
+    return -ENOENT;
+}
+
+static int write_limit(const struct group *group, const char *file, const char *text,
+                       struct brig_error *err)
+{
+    int ret = fd_write_file(group->folders[0], file, text);
+    if (ret < 0)
+        return error_system(err, STAGE, -ret, "cannot write %s to %s of the group %s: %s", text,
+                            file, group->name, strerror(-ret));
+    return 0;
+}
+
+static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *err)
+{
+    char text[24];
+    if (bytes == BRIG_UNLIMITED)
+        return 0;
+    snprintf(text, sizeof text, "%" PRIu64, bytes);
+    int ret = write_limit(group, "memory.max", text, err);
+    if (ret < 0)
+        return ret;
+    /* Swap counts as memory: the simplest way to count it is not to have any. The file is missing
+     * where the kernel has no swap accounting, and then usually no swap. */
+    ret = fd_write_file(group->folders[0], "memory.swap.max", "0");
+    if (ret < 0 && ret != -ENOENT)
+        return error_system(err, STAGE, -ret, "cannot turn off swap for the group %s: %s",
+                            group->name, strerror(-ret));
+    return write_limit(group, "memory.oom.group", "1", err);
+}
+
+static int limit(struct group *group, const struct group_limits *limits, struct brig_error *err)
+{
+    char text[48];
+    int folder = group->folders[0];
+    int ret = limit_memory(group, limits->memory_bytes, err);
+    if (ret == 0 && limits->pids != BRIG_UNLIMITED) {
+        snprintf(text, sizeof text, "%" PRIu64, limits->pids);
+        ret = write_limit(group, "pids.max", text, err);
+    }
+    if (ret == 0 && limits->milli_cpus != BRIG_UNLIMITED &&
+        (group->place->controllers & CONTROL_CPU)) {
+        snprintf(text, sizeof text, "%" PRIu64 " 100000", limits->milli_cpus * 100);
+        ret = write_limit(group, "cpu.max", text, err);
+    }
+    if (ret < 0)
+        return ret;
+    group->pids_events = openat(folder, "pids.events", O_RDONLY | O_CLOEXEC);
+    group->kill_fd = openat(folder, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+    group->kill_byte = '1';
+    return 0;
+}
+
+static void read_counters(const struct group *group, struct group_counters *c)
+{
+    int folder = group->folders[0];
+    c->memory_now = group_read_number(folder, "memory.current");
+    c->memory_peak = group_read_number(folder, "memory.peak");
+    c->pids_now = group_read_number(folder, "pids.current");
+    c->pids_peak = group_read_number(folder, "pids.peak");
+    c->oom_kills = group_read_key(folder, "memory.events", "oom_kill");
+    c->pids_refused = group_read_key(folder, "pids.events", "max");
+    uint64_t user = group_read_key(folder, "cpu.stat", "user_usec");
+    uint64_t system = group_read_key(folder, "cpu.stat", "system_usec");
+    c->cpu_user_ns = user == BRIG_UNKNOWN ? user : user * 1000;
+    c->cpu_system_ns = system == BRIG_UNKNOWN ? system : system * 1000;
+}
+
+static void kill_group(const struct group *group)
+{
+    /* cgroup.kill is there since 5.14; it takes whatever is forked meanwhile as well. */
+    if (fd_write_file(group->folders[0], "cgroup.kill", "1") < 0) {
+        fd_write_file(group->folders[0], "pids.max", "0");
+        group_kill_listed(group->folders[0]);
+    }
+}
+
+const struct group_backend group_backend_v2 = {
+    .name = "cgroup v2",
+    .find = find,
+    .limit = limit,
+    .read = read_counters,
+    .kill = kill_group,
+};

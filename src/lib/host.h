@@ -1,0 +1,20 @@
+/* struct brig: what a process needs to start runs. */
+#ifndef LIB_HOST_H
+#define LIB_HOST_H
+
+#include "brig.h"
+#include "group.h"
+#include "operator.h"
+
+struct brig {
+    struct group_place place;
+    struct operator_limits maxima;
+    int init;  /* sealed memory file with brig's init */
+    int pidfd; /* of this process, for init to watch */
+    int pid;   /* that opened it: a fork of it gets its own pidfd */
+};
+
+/* In a fork of the process that opened it, make the handle the fork's own. Returns 0 or -errno. */
+int host_adopt(struct brig *brig, struct brig_error *err);
+
+#endif

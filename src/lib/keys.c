@@ -1,0 +1,357 @@
+/* The table of keys and the parsing of single values.
+ *
+ * The command line, the JSON spec, the operator's file, the manual page and the completions are all
+ * made from these rows; nothing else in the project lists the settings. */
+#include "keys.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+
+const struct brig_key key_table[KEY_COUNT] = {
+    [KEY_MEMORY] =
+        {
+            .name = "memory",
+            .option = "memory",
+            .letter = 'm',
+            .type = BRIG_TYPE_SIZE,
+            .argument = "SIZE",
+            .initial = "2G",
+            .help = "memory of the whole process tree",
+            .detail =
+                "Counts anonymous memory, page cache, tmpfs, memfd, shared memory and swap of "
+                "all processes of the run together. Reaching it ends the run as "
+                "memory_limit.",
+            .limit = true,
+            .unlimited = true,
+        },
+    [KEY_CPUS] =
+        {
+            .name = "cpus",
+            .option = "cpus",
+            .type = BRIG_TYPE_CPUS,
+            .argument = "N",
+            .initial = "1",
+            .help = "processors' worth of time the tree may use",
+            .detail = "A share, not a number of cores: 0.5 is half of one, and eight busy threads "
+                      "under 1 together get one core's worth.",
+            .limit = true,
+            .unlimited = true,
+        },
+    [KEY_PIDS] =
+        {
+            .name = "pids",
+            .option = "pids",
+            .type = BRIG_TYPE_COUNT,
+            .argument = "N",
+            .initial = "100",
+            .help = "processes and threads alive at once",
+            .limit = true,
+            .unlimited = true,
+        },
+    [KEY_TIMEOUT] =
+        {
+            .name = "timeout",
+            .option = "timeout",
+            .type = BRIG_TYPE_DURATION,
+            .argument = "TIME",
+            .initial = "30m",
+            .help = "end the run after this much real time",
+            .limit = true,
+            .unlimited = true,
+        },
+    [KEY_KILL_AFTER] =
+        {
+            .name = "kill_after",
+            .option = "kill-after",
+            .letter = 'k',
+            .type = BRIG_TYPE_DURATION,
+            .argument = "TIME",
+            .initial = "3s",
+            .help = "how long SIGTERM may take before SIGKILL",
+            .limit = true,
+        },
+    [KEY_CPU_TIME] =
+        {
+            .name = "cpu_time",
+            .option = "cpu-time",
+            .type = BRIG_TYPE_DURATION,
+            .argument = "TIME",
+            .initial = "unlimited",
+            .help = "processor time the tree may use in all",
+            .limit = true,
+            .unlimited = true,
+        },
+    [KEY_OUTPUT] =
+        {
+            .name = "output",
+            .option = "output",
+            .type = BRIG_TYPE_SIZE,
+            .argument = "SIZE",
+            .initial = "10M",
+            .help = "one budget for stdout and stderr together",
+            .detail = "Never exceeded by a byte.",
+            .limit = true,
+            .unlimited = true,
+        },
+    [KEY_ON_OUTPUT_LIMIT] =
+        {
+            .name = "on_output_limit",
+            .option = "on-output-limit",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "kill",
+            .choices = "kill|truncate",
+            .help = "over the output budget: kill, or truncate",
+            .detail =
+                "truncate lets the run go on, keeps the first and the last half of the budget "
+                "and says how much was left out between them.",
+        },
+    [KEY_ON_PIDS_LIMIT] =
+        {
+            .name = "on_pids_limit",
+            .option = "on-pids-limit",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "kill",
+            .choices = "kill|fail",
+            .help = "over the process limit: kill, or let fork fail",
+        },
+    [KEY_OPEN_FILES] =
+        {
+            .name = "open_files",
+            .option = "open-files",
+            .type = BRIG_TYPE_COUNT,
+            .argument = "N",
+            .help = "open files of each process",
+            .detail = "Not set: what the caller has.",
+            .limit = true,
+        },
+    [KEY_FILE_SIZE] =
+        {
+            .name = "file_size",
+            .option = "file-size",
+            .type = BRIG_TYPE_SIZE,
+            .argument = "SIZE",
+            .help = "largest file that may be written",
+            .detail = "Not set: what the caller has.",
+            .limit = true,
+        },
+    [KEY_WORKDIR] =
+        {
+            .name = "workdir",
+            .option = "workdir",
+            .letter = 'w',
+            .type = BRIG_TYPE_PATH,
+            .argument = "DIR",
+            .help = "work folder, the current one by default",
+        },
+    [KEY_RO] =
+        {
+            .name = "ro",
+            .option = "ro",
+            .type = BRIG_TYPE_LIST,
+            .argument = "P[:DEST]",
+            .help = "show a path read-only",
+        },
+    [KEY_RW] =
+        {
+            .name = "rw",
+            .option = "rw",
+            .type = BRIG_TYPE_LIST,
+            .argument = "P[:DEST]",
+            .help = "show a path writable",
+        },
+    [KEY_TMPFS] =
+        {
+            .name = "tmpfs",
+            .option = "tmpfs",
+            .type = BRIG_TYPE_LIST,
+            .argument = "P[:SIZE]",
+            .help = "an empty folder in memory",
+        },
+    [KEY_VIEW] =
+        {
+            .name = "view",
+            .option = "view",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "minimal",
+            .choices = "minimal|host",
+            .help = "which files exist: the system's, or all read-only",
+        },
+    [KEY_ENV] =
+        {
+            .name = "env",
+            .option = "env",
+            .letter = 'e',
+            .type = BRIG_TYPE_MAP,
+            .argument = "NAME[=VALUE]",
+            .help = "set a variable, or pass the caller's on",
+            .detail = "The environment is empty but for PATH HOME USER LANG LC_* TERM SHELL TZ "
+                      "TMPDIR, where they are set.",
+        },
+    [KEY_ENV_FILE] =
+        {
+            .name = "env_file",
+            .option = "env-file",
+            .type = BRIG_TYPE_LIST,
+            .argument = "FILE",
+            .help = "read NAME=VALUE lines from a file",
+            .detail =
+                "Empty lines and lines that begin with # are passed over. --env wins over it.",
+        },
+    [KEY_NETWORK] =
+        {
+            .name = "network",
+            .option = "network",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "none",
+            .choices = "none|host",
+            .help = "no network, or the host's",
+        },
+    [KEY_STDIN] =
+        {
+            .name = "stdin",
+            .option = "stdin",
+            .type = BRIG_TYPE_PATH,
+            .argument = "FILE",
+            .help = "a file for stdin, - for the caller's; else empty",
+        },
+    [KEY_REDACT] =
+        {
+            .name = "redact",
+            .option = "redact",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "on",
+            .choices = "on|off",
+            .help = "hide secrets in what is stored or sent",
+        },
+    [KEY_REDACT_PATTERN] =
+        {
+            .name = "redact_pattern",
+            .option = "redact-pattern",
+            .type = BRIG_TYPE_LIST,
+            .argument = "REGEX",
+            .help = "hide what matches, too",
+        },
+    [KEY_LABELS] =
+        {
+            .name = "labels",
+            .option = "label",
+            .type = BRIG_TYPE_MAP,
+            .argument = "K=V",
+            .help = "a label that the result repeats",
+        },
+    [KEY_REQUIRE] =
+        {
+            .name = "require",
+            .option = "require",
+            .type = BRIG_TYPE_LIST,
+            .argument = "LAYERS",
+            .help = "refuse to run without these layers",
+            .detail = "Names separated by commas, as the result lists them under isolation.",
+        },
+};
+
+const struct brig_key *brig_keys(size_t *count)
+{
+    *count = KEY_COUNT;
+    return key_table;
+}
+
+int key_find(const char *name)
+{
+    for (int i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(key_table[i].name, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+bool key_is_number(const struct brig_key *key)
+{
+    switch (key->type) {
+    case BRIG_TYPE_SIZE:
+    case BRIG_TYPE_DURATION:
+    case BRIG_TYPE_COUNT:
+    case BRIG_TYPE_CPUS:
+    case BRIG_TYPE_CHOICE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool parse_choice(const char *choices, const char *text, uint64_t *out)
+{
+    size_t len = strlen(text);
+    for (uint64_t i = 0;; i++) {
+        size_t n = strcspn(choices, "|");
+        if (n == len && len > 0 && memcmp(choices, text, n) == 0) {
+            *out = i;
+            return true;
+        }
+        if (!choices[n])
+            return false;
+        choices += n + 1;
+    }
+}
+
+const char *key_parse_number(const struct brig_key *key, const char *text, uint64_t *out)
+{
+    if (strcmp(text, "unlimited") == 0 && key->type != BRIG_TYPE_CHOICE) {
+        if (!key->unlimited)
+            return "cannot be unlimited";
+        *out = BRIG_UNLIMITED;
+        return NULL;
+    }
+    switch (key->type) {
+    case BRIG_TYPE_SIZE:
+        return units_parse_size(text, out);
+    case BRIG_TYPE_DURATION:
+        return units_parse_duration(text, out);
+    case BRIG_TYPE_COUNT:
+        return units_parse_count(text, out);
+    case BRIG_TYPE_CPUS:
+        return units_parse_cpus(text, out);
+    case BRIG_TYPE_CHOICE:
+        return parse_choice(key->choices, text, out) ? NULL : "is not one of its choices";
+    default:
+        return "is not a number";
+    }
+}
+
+static void format_choice(const char *choices, uint64_t index, char out[KEY_TEXT_SIZE])
+{
+    while (index-- > 0)
+        choices += strcspn(choices, "|") + 1;
+    snprintf(out, KEY_TEXT_SIZE, "%.*s", (int)strcspn(choices, "|"), choices);
+}
+
+void key_format_number(const struct brig_key *key, uint64_t value, char out[KEY_TEXT_SIZE])
+{
+    if (value == BRIG_UNLIMITED && key->type != BRIG_TYPE_CHOICE) {
+        snprintf(out, KEY_TEXT_SIZE, "unlimited");
+        return;
+    }
+    switch (key->type) {
+    case BRIG_TYPE_SIZE:
+        units_format_size(value, out);
+        break;
+    case BRIG_TYPE_DURATION:
+        units_format_duration(value, out);
+        break;
+    case BRIG_TYPE_CPUS:
+        units_format_cpus(value, out);
+        break;
+    case BRIG_TYPE_CHOICE:
+        format_choice(key->choices, value, out);
+        break;
+    default:
+        snprintf(out, KEY_TEXT_SIZE, "%llu", (unsigned long long)value);
+    }
+}

@@ -1,0 +1,56 @@
+/* The table of keys: every setting of a spec, in one place. */
+#ifndef LIB_KEYS_H
+#define LIB_KEYS_H
+
+#include "brig.h"
+
+/* In the order of the table. */
+enum key {
+    KEY_MEMORY,
+    KEY_CPUS,
+    KEY_PIDS,
+    KEY_TIMEOUT,
+    KEY_KILL_AFTER,
+    KEY_CPU_TIME,
+    KEY_OUTPUT,
+    KEY_ON_OUTPUT_LIMIT,
+    KEY_ON_PIDS_LIMIT,
+    KEY_OPEN_FILES,
+    KEY_FILE_SIZE,
+    KEY_WORKDIR,
+    KEY_RO,
+    KEY_RW,
+    KEY_TMPFS,
+    KEY_VIEW,
+    KEY_ENV,
+    KEY_ENV_FILE,
+    KEY_NETWORK,
+    KEY_STDIN,
+    KEY_REDACT,
+    KEY_REDACT_PATTERN,
+    KEY_LABELS,
+    KEY_REQUIRE,
+    KEY_COUNT,
+};
+
+enum { ON_LIMIT_KILL = 0, ON_OUTPUT_TRUNCATE = 1, ON_PIDS_FAIL = 1 };
+enum { NETWORK_NONE = 0, NETWORK_HOST = 1 };
+enum { REDACT_ON = 0, REDACT_OFF = 1 };
+
+extern const struct brig_key key_table[KEY_COUNT];
+
+/* The row's index or -1. */
+int key_find(const char *name);
+
+/* Parse a value of a scalar, numeric key; NULL or what is wrong with it. "unlimited" is
+ * BRIG_UNLIMITED where the key takes it; a choice becomes its index. */
+const char *key_parse_number(const struct brig_key *key, const char *text, uint64_t *out);
+
+/* The value as a person would write it. */
+#define KEY_TEXT_SIZE 64
+void key_format_number(const struct brig_key *key, uint64_t value, char out[KEY_TEXT_SIZE]);
+
+/* Are the values of this key numbers (sizes, durations, counts, processors, choices)? */
+bool key_is_number(const struct brig_key *key);
+
+#endif

@@ -1,0 +1,125 @@
+/* Reading and applying the operator's file:
+ *
+ *     { "maximum": { "memory": "8G", "timeout": "2h", "pids": 500 } }
+ */
+#include "operator.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/jsonr.h"
+
+#define STAGE    "operator"
+#define FILE_MAX 65536
+
+static int check_owner(int fd, const char *path, struct brig_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return error_system(err, STAGE, errno, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return error_refused(err, STAGE, "%s: is not a regular file", path);
+    if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
+        return error_refused(err, STAGE, "%s: must belong to root and be writable by root only",
+                             path);
+    return 0;
+}
+
+static int read_maximum(struct operator_limits *limits, const char *name, const json_t *value,
+                        const char *path, struct brig_error *err)
+{
+    char number[32];
+    const char *text = json_string_value(value);
+    int index = key_find(name);
+    if (index < 0 || !key_table[index].limit)
+        return error_refused(err, STAGE, "%s: maximum.%.80s: is not a limit", path, name);
+    if (json_is_number(value)) {
+        snprintf(number, sizeof number, "%.9g", json_number_value(value));
+        if (json_is_integer(value))
+            snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+        text = number;
+    }
+    const char *why = text ? key_parse_number(&key_table[index], text, &limits->maximum[index])
+                           : "is not a string or a number";
+    if (why)
+        return error_refused(err, STAGE, "%s: maximum.%s: \"%.80s\" %s", path, name,
+                             text ? text : "", why);
+    return 0;
+}
+
+static int read_object(struct operator_limits *limits, json_t *root, const char *path,
+                       struct brig_error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(root, name, value)
+    {
+        if (strcmp(name, "maximum") != 0 || !json_is_object(value))
+            return error_refused(err, STAGE,
+                                 "%s: only \"maximum\", an object, is known here; not "
+                                 "\"%.80s\"",
+                                 path, name);
+        const char *key;
+        json_t *limit;
+        json_object_foreach(value, key, limit)
+        {
+            int ret = read_maximum(limits, key, limit, path, err);
+            if (ret < 0)
+                return ret;
+        }
+    }
+    return 0;
+}
+
+int operator_read(struct operator_limits *limits, const char *path, struct brig_error *err)
+{
+    struct operator_limits read;
+    for (int i = 0; i < KEY_COUNT; i++)
+        read.maximum[i] = BRIG_UNLIMITED;
+    autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        *limits = read;
+        return 0;
+    }
+    if (fd < 0)
+        return error_system(err, STAGE, errno, "%s: %s", path, strerror(errno));
+    int ret = check_owner(fd, path, err);
+    if (ret < 0)
+        return ret;
+    autofree char *text = NULL;
+    size_t len = 0;
+    ret = fd_read_all(fd, FILE_MAX, &text, &len);
+    if (ret < 0)
+        return error_system(err, STAGE, -ret, "%s: %s", path, strerror(-ret));
+    json_t *root = jsonr_object(text, len, FILE_MAX, path, STAGE, err);
+    if (!root) {
+        if (err)
+            err->fault = BRIG_FAULT_REFUSED; /* not the caller's mistake */
+        return -EINVAL;
+    }
+    ret = read_object(&read, root, path, err);
+    json_decref(root);
+    if (ret == 0)
+        *limits = read;
+    return ret;
+}
+
+int operator_apply(const struct operator_limits *limits, enum key key, uint64_t value, bool asked,
+                   uint64_t *out, struct brig_error *err)
+{
+    uint64_t maximum = limits->maximum[key];
+    if (value > maximum && asked) {
+        char want[KEY_TEXT_SIZE], most[KEY_TEXT_SIZE];
+        key_format_number(&key_table[key], value, want);
+        key_format_number(&key_table[key], maximum, most);
+        return error_refused(err, STAGE, "%s: %s is over the operator's maximum of %s",
+                             key_table[key].name, want, most);
+    }
+    *out = value > maximum ? maximum : value;
+    return 0;
+}

@@ -1,0 +1,396 @@
+/* Compiling a spec: values to limits, limits to operations, and an honest list of layers. */
+#include "plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/units.h"
+#include "command.h"
+#include "environment.h"
+#include "host.h"
+
+#define STAGE "plan"
+
+#define CAPTURE_MAX (UINT64_C(1) << 30) /* the largest budget that is kept in memory */
+
+/* ---- refusals ------------------------------------------------------------------------------ */
+
+/* What belongs to the cell, or to redaction, is refused by name rather than ignored. */
+static int refuse_unsupported(const struct brig_spec *spec, struct brig_error *err)
+{
+    static const enum key cell[] = {KEY_RO, KEY_RW, KEY_TMPFS, KEY_VIEW};
+    for (size_t i = 0; i < sizeof cell / sizeof *cell; i++) {
+        if (spec_asked(spec, cell[i]))
+            return error_refused(err, STAGE,
+                                 "%s: this version of brig has no file view; it cannot be enforced",
+                                 key_table[cell[i]].name);
+    }
+    if (spec_asked(spec, KEY_NETWORK) && spec->values[KEY_NETWORK].number == NETWORK_NONE)
+        return error_refused(err, STAGE,
+                             "network: this version of brig cannot take the network "
+                             "away; only \"host\" is possible");
+    if (spec_asked(spec, KEY_REDACT_PATTERN) ||
+        (spec_asked(spec, KEY_REDACT) && spec->values[KEY_REDACT].number == REDACT_ON))
+        return error_refused(err, STAGE,
+                             "redact: this version of brig does not redact; only "
+                             "\"off\" is possible");
+    return 0;
+}
+
+/* ---- limits -------------------------------------------------------------------------------- */
+
+static int read_limit(const struct brig *brig, const struct brig_spec *spec, enum key key,
+                      uint64_t *out, struct brig_error *err)
+{
+    const struct spec_value *value = &spec->values[key];
+    uint64_t number = value->set ? value->number : BRIG_UNLIMITED;
+    return operator_apply(&brig->maxima, key, number, spec_asked(spec, key), out, err);
+}
+
+static int read_limits(struct brig_limits *limits, const struct brig *brig,
+                       const struct brig_spec *spec, struct brig_error *err)
+{
+    const struct {
+        enum key key;
+        uint64_t *out;
+    } rows[] = {
+        {KEY_MEMORY, &limits->memory_bytes},
+        {KEY_CPUS, &limits->milli_cpus},
+        {KEY_PIDS, &limits->pids},
+        {KEY_TIMEOUT, &limits->timeout_ns},
+        {KEY_KILL_AFTER, &limits->kill_after_ns},
+        {KEY_CPU_TIME, &limits->cpu_time_ns},
+        {KEY_OUTPUT, &limits->output_bytes},
+        {KEY_OPEN_FILES, &limits->open_files},
+        {KEY_FILE_SIZE, &limits->file_size_bytes},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int ret = read_limit(brig, spec, rows[i].key, rows[i].out, err);
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+static int check_capture(const struct plan *plan, struct brig_error *err)
+{
+    bool captures = plan->sinks[BRIG_STDOUT].kind == BRIG_SINK_CAPTURE ||
+                    plan->sinks[BRIG_STDERR].kind == BRIG_SINK_CAPTURE;
+    /* Half of a truncated budget is kept in memory until the end, wherever it goes then. */
+    if ((captures || plan->truncate_output) && plan->limits.output_bytes > CAPTURE_MAX)
+        return error_usage(err, STAGE,
+                           "output: what is kept in memory needs a budget of at most "
+                           "1G");
+    return 0;
+}
+
+/* ---- folders and streams ------------------------------------------------------------------- */
+
+static int open_workdir(struct plan *plan, const struct brig_spec *spec, struct brig_error *err)
+{
+    const char *path = spec->values[KEY_WORKDIR].text;
+    if (path)
+        plan->workdir_path = strdup(path);
+    else
+        plan->workdir_path = getcwd(NULL, 0);
+    if (!plan->workdir_path)
+        return error_refused(err, STAGE,
+                             "workdir: the current folder cannot be used: %s; name one "
+                             "with --workdir",
+                             strerror(errno));
+    struct stat st;
+    plan->workdir = open(path ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (plan->workdir >= 0) {
+        /* A folder that was deleted can still be opened as "." or through /proc. */
+        if (fstat(plan->workdir, &st) == 0 && st.st_nlink == 0)
+            return error_refused(err, STAGE, "workdir: %.300s was deleted", plan->workdir_path);
+        if (faccessat(plan->workdir, ".", X_OK, AT_EACCESS) < 0)
+            return error_refused(err, STAGE, "workdir: %.300s: %s", plan->workdir_path,
+                                 strerror(errno));
+        return 0;
+    }
+    int errnum = errno;
+    const char *why = strerror(errnum);
+    if (errnum == ENOTDIR)
+        why = "is not a folder";
+    else if (errnum == ENOENT)
+        why = lstat(plan->workdir_path, &st) == 0 && S_ISLNK(st.st_mode)
+                  ? "is a link to something that does not exist"
+                  : "does not exist";
+    return error_set(err, BRIG_FAULT_REFUSED, STAGE, errnum, "workdir: %.300s: %s",
+                     plan->workdir_path, why);
+}
+
+static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct brig_error *err)
+{
+    const char *path = spec->values[KEY_STDIN].text;
+    if (spec->stdin_fd >= 0) {
+        plan->feed_fd = spec->stdin_fd;
+        return 0;
+    }
+    struct stat st;
+    plan->stdin_fd = open(path ? path : "/dev/null", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (plan->stdin_fd < 0 || fstat(plan->stdin_fd, &st) < 0)
+        return error_refused(err, STAGE, "stdin: %.300s: %s", path ? path : "/dev/null",
+                             strerror(errno));
+    if (path && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
+        return error_refused(err, STAGE,
+                             "stdin: %.300s: is not a regular file; pass it with "
+                             "--stdin - < FILE",
+                             path);
+    fcntl(plan->stdin_fd, F_SETFL, 0);
+    return 0;
+}
+
+/* ---- operations ---------------------------------------------------------------------------- */
+
+static struct op *add_op(struct plan *plan, enum op_kind kind)
+{
+    struct op *op = &plan->ops[plan->op_count++];
+    *op = (struct op){.kind = kind, .fd = -1};
+    return op;
+}
+
+/* Never above what the caller may have: an ordinary user cannot raise a hard limit. */
+static void add_rlimit(struct plan *plan, int resource, uint64_t soft, uint64_t hard)
+{
+    struct rlimit now;
+    struct op *op = add_op(plan, OP_RLIMIT);
+    if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && hard > now.rlim_max)
+        hard = now.rlim_max;
+    op->a = (uint64_t)resource;
+    op->b = soft < hard ? soft : hard;
+    op->c = hard;
+}
+
+static void add_operations(struct plan *plan, const struct brig *brig)
+{
+    const struct brig_limits *limits = &plan->limits;
+    /* Into the groups first, so that all the rest is charged to them. On v2 the clone does it. */
+    if (plan->use_group && brig->place.backend == &group_backend_v1) {
+        for (size_t i = 0; i < brig->place.count; i++) {
+            if (brig->place.serves[i] != CONTROL_CPUACCT || plan->group_limits.account_cpu)
+                add_op(plan, OP_JOIN_GROUP)->a = i;
+        }
+    }
+    add_op(plan, OP_NEW_SESSION);
+    /* 1, not 0: the kernel takes it as "no core" for files and for core_pattern's pipes alike. */
+    add_rlimit(plan, RLIMIT_CORE, 1, 1);
+    if (limits->open_files != BRIG_UNLIMITED)
+        add_rlimit(plan, RLIMIT_NOFILE, limits->open_files, limits->open_files);
+    if (limits->file_size_bytes != BRIG_UNLIMITED)
+        add_rlimit(plan, RLIMIT_FSIZE, limits->file_size_bytes, limits->file_size_bytes);
+    if (limits->cpu_time_ns != BRIG_UNLIMITED) {
+        /* Behind the tree-wide count: holds each process even if the supervisor is stopped. */
+        uint64_t seconds = limits->cpu_time_ns / NS_PER_S + 2;
+        add_rlimit(plan, RLIMIT_CPU, seconds, seconds + 1);
+    }
+    if (!plan->use_group && limits->memory_bytes != BRIG_UNLIMITED)
+        add_rlimit(plan, RLIMIT_DATA, limits->memory_bytes, limits->memory_bytes);
+    add_op(plan, OP_CHDIR);
+    add_op(plan, OP_NO_NEW_PRIVS);
+}
+
+void plan_describe_op(const struct plan *plan, const struct op *op, char *out, size_t size)
+{
+    static const char *const resources[RLIM_NLIMITS] = {
+        [RLIMIT_CORE] = "core",    [RLIMIT_NOFILE] = "open files", [RLIMIT_FSIZE] = "file size",
+        [RLIMIT_CPU] = "cpu time", [RLIMIT_DATA] = "data",
+    };
+    switch ((enum op_kind)op->kind) {
+    case OP_JOIN_GROUP:
+        snprintf(out, size, "join the run's cgroup, hierarchy %llu", (unsigned long long)op->a);
+        return;
+    case OP_NEW_SESSION:
+        snprintf(out, size, "start a session without a terminal");
+        return;
+    case OP_CHDIR:
+        snprintf(out, size, "enter %.300s", plan->workdir_path);
+        return;
+    case OP_RLIMIT:
+        snprintf(out, size, "limit %s of each process to %llu", resources[op->a],
+                 (unsigned long long)op->b);
+        return;
+    case OP_NO_NEW_PRIVS:
+        snprintf(out, size, "set no_new_privs");
+        return;
+    }
+    snprintf(out, size, "operation %u", op->kind);
+}
+
+/* ---- layers -------------------------------------------------------------------------------- */
+
+static void add_layer(struct plan *plan, const char *name, enum brig_layer_state state,
+                      const char *how)
+{
+    plan->layers[plan->layer_count++] = (struct brig_layer){name, state, how};
+}
+
+static void add_limit_layer(struct plan *plan, const char *name, uint64_t limit, const char *group,
+                            const char *otherwise)
+{
+    if (limit == BRIG_UNLIMITED)
+        add_layer(plan, name, BRIG_LAYER_OFF, "unlimited");
+    else if (group)
+        add_layer(plan, name, BRIG_LAYER_APPLIED, group);
+    else
+        add_layer(plan, name, BRIG_LAYER_APPLIED, otherwise);
+}
+
+static int add_cpu_layer(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                         struct brig_error *err)
+{
+    if (plan->limits.milli_cpus == BRIG_UNLIMITED ||
+        (plan->use_group && (brig->place.controllers & CONTROL_CPU))) {
+        add_limit_layer(plan, "cpus", plan->limits.milli_cpus,
+                        plan->use_group ? brig->place.backend->name : "none", NULL);
+        return 0;
+    }
+    snprintf(plan->cpus_why, sizeof plan->cpus_why, "%s",
+             brig->place.why[0] ? brig->place.why : "no cpu controller");
+    if (spec_asked(spec, KEY_CPUS))
+        return error_refused(err, STAGE, "cpus: cannot be enforced without a cgroup: %s",
+                             plan->cpus_why);
+    plan->limits.milli_cpus = BRIG_UNLIMITED;
+    add_layer(plan, "cpus", BRIG_LAYER_MISSING, plan->cpus_why);
+    return 0;
+}
+
+static int add_layers(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                      struct brig_error *err)
+{
+    static const char *const cell[] = {"user", "mount", "pid",     "net",      "ipc",
+                                       "uts",  "view",  "seccomp", "landlock", "capabilities"};
+    const char *group = plan->use_group ? brig->place.backend->name : NULL;
+    add_limit_layer(plan, "memory", plan->limits.memory_bytes, group,
+                    "sampling of the tree every 50 ms, RLIMIT_DATA per process");
+    add_limit_layer(plan, "pids", plan->limits.pids, group, "sampling of the tree every 50 ms");
+    int ret = add_cpu_layer(plan, brig, spec, err);
+    if (ret < 0)
+        return ret;
+    add_layer(plan, "tree", BRIG_LAYER_APPLIED,
+              group ? "init as subreaper, cgroup kill" : "init as subreaper");
+    add_layer(plan, "environment", BRIG_LAYER_APPLIED, "cleared but for a short list");
+    add_layer(plan, "descriptors", BRIG_LAYER_APPLIED, "all closed but 0, 1, 2");
+    add_layer(plan, "session", BRIG_LAYER_APPLIED, "its own, without a terminal");
+    add_layer(plan, "core_dumps", BRIG_LAYER_APPLIED, "off");
+    add_layer(plan, "no_new_privs", BRIG_LAYER_APPLIED, "prctl");
+    for (size_t i = 0; i < sizeof cell / sizeof *cell; i++)
+        add_layer(plan, cell[i], BRIG_LAYER_MISSING, "this version of brig does not have it");
+    plan->tier = "process";
+    return 0;
+}
+
+static const struct brig_layer *find_layer(const struct plan *plan, const char *name, size_t len)
+{
+    for (size_t i = 0; i < plan->layer_count; i++) {
+        if (strlen(plan->layers[i].name) == len && memcmp(plan->layers[i].name, name, len) == 0)
+            return &plan->layers[i];
+    }
+    return NULL;
+}
+
+static int check_required(const struct plan *plan, const struct strings *lists,
+                          struct brig_error *err)
+{
+    for (size_t i = 0; i < lists->count; i++) {
+        for (const char *name = lists->items[i]; *name;) {
+            size_t len = strcspn(name, ",");
+            const struct brig_layer *layer = find_layer(plan, name, len);
+            if (!layer)
+                return error_usage(err, STAGE, "require: \"%.*s\" is not a layer",
+                                   len > 80 ? 80 : (int)len, name);
+            if (layer->state != BRIG_LAYER_APPLIED)
+                return error_refused(err, STAGE, "require: the layer \"%s\" is not there: %s",
+                                     layer->name, layer->how);
+            name += len + (name[len] == ',');
+        }
+    }
+    return 0;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static int fill_command(struct plan *plan, const struct brig_spec *spec, struct brig_error *err)
+{
+    extern char **environ;
+    if (spec->command.count == 0)
+        return error_usage(err, STAGE, "command: there is none");
+    int ret = environment_build(&plan->env, spec, environ, err);
+    if (ret < 0)
+        return ret;
+    ret = command_find(spec->command.items[0], environment_get(plan->env.items, "PATH"),
+                       plan->workdir, &plan->path, err);
+    if (ret < 0)
+        return ret;
+    ret = strings_add_text(&plan->argv, "brig-init");
+    if (ret == 0)
+        ret = strings_add_text(&plan->argv, plan->path);
+    if (ret == 0)
+        ret = strings_copy(&plan->argv, &spec->command);
+    if (ret == 0)
+        ret = strings_copy(&plan->labels, &spec->values[KEY_LABELS].list);
+    return ret < 0 ? error_system(err, STAGE, -ret, "%s", strerror(-ret)) : 0;
+}
+
+static void choose_group(struct plan *plan, const struct brig *brig)
+{
+    plan->use_group = brig->place.backend != NULL;
+    plan->group_limits = (struct group_limits){
+        .memory_bytes = plan->limits.memory_bytes,
+        .pids = plan->limits.pids,
+        .milli_cpus = plan->limits.milli_cpus,
+        .account_cpu = plan->limits.cpu_time_ns != BRIG_UNLIMITED,
+    };
+}
+
+int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+              struct brig_error *err)
+{
+    *plan = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1};
+    memcpy(plan->sinks, spec->sinks, sizeof plan->sinks);
+    plan->truncate_output = spec->values[KEY_ON_OUTPUT_LIMIT].number == ON_OUTPUT_TRUNCATE;
+    plan->pids_fail = spec->values[KEY_ON_PIDS_LIMIT].number == ON_PIDS_FAIL;
+    int ret = refuse_unsupported(spec, err);
+    if (ret == 0)
+        ret = read_limits(&plan->limits, brig, spec, err);
+    if (ret == 0)
+        ret = check_capture(plan, err);
+    if (ret == 0) {
+        choose_group(plan, brig);
+        ret = add_layers(plan, brig, spec, err);
+    }
+    if (ret == 0)
+        ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
+    if (ret == 0)
+        ret = open_workdir(plan, spec, err);
+    if (ret == 0)
+        ret = open_stdin(plan, spec, err);
+    if (ret == 0)
+        ret = fill_command(plan, spec, err);
+    if (ret == 0)
+        add_operations(plan, brig);
+    else
+        plan_done(plan);
+    return ret;
+}
+
+void plan_done(struct plan *plan)
+{
+    free(plan->path);
+    free(plan->workdir_path);
+    strings_done(&plan->argv);
+    strings_done(&plan->env);
+    strings_done(&plan->labels);
+    fd_close_at(&plan->workdir);
+    fd_close_at(&plan->stdin_fd);
+    plan->path = plan->workdir_path = NULL;
+}

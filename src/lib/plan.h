@@ -1,0 +1,46 @@
+/* A plan: a spec compiled for this host. All look-ups and checks are done here, in the parent; what
+ * is left for the child is flat data. Nothing is started and nothing is made. */
+#ifndef LIB_PLAN_H
+#define LIB_PLAN_H
+
+#include "base/strings.h"
+#include "brig.h"
+#include "child/protocol.h"
+#include "group.h"
+#include "spec.h"
+
+#define PLAN_LAYERS_MAX 24
+
+struct plan {
+    struct brig_limits limits;
+    bool truncate_output; /* over the budget: go on, keep head and tail */
+    bool pids_fail;       /* over the process limit: let fork fail */
+    char *path;           /* what to execute, taken from the work folder if it is relative */
+    struct strings argv;  /* of init: its name, the path, the guest's own */
+    struct strings env;
+    struct strings labels;
+    int workdir;
+    char *workdir_path;
+    int stdin_fd;   /* what the guest gets as stdin; -1: a pipe that is fed from feed_fd */
+    int feed_fd;    /* the caller's descriptor to feed from, or -1 */
+    bool use_group; /* else: rlimits and sampling */
+    struct group_limits group_limits;
+    struct spec_sink sinks[3];
+    struct op ops[INIT_OPS_MAX];
+    uint32_t op_count;
+    const char *tier;
+    struct brig_layer layers[PLAN_LAYERS_MAX];
+    size_t layer_count;
+    char cpus_why[256]; /* storage for a layer's reason */
+};
+
+struct brig;
+
+int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+              struct brig_error *err);
+void plan_done(struct plan *plan);
+
+/* What an operation does, in words: for brig explain and for the message when it fails. */
+void plan_describe_op(const struct plan *plan, const struct op *op, char *out, size_t size);
+
+#endif

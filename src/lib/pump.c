@@ -1,0 +1,202 @@
+/* The pump. */
+#include "pump.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/text.h"
+
+#define STAGE "output"
+
+static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uint64_t budget,
+                       struct brig_error *err)
+{
+    s->fd = fd;
+    s->sink = sink.kind;
+    s->outlet.fd = -1;
+    s->memory = malloc(PUMP_CARRY + PUMP_CHUNK);
+    if (!s->memory)
+        return error_memory(err, STAGE);
+    s->chunk = s->memory + PUMP_CARRY;
+    buf_init(&s->capture, sink.kind == BRIG_SINK_CAPTURE ? (size_t)budget : 0);
+    if (sink.kind != BRIG_SINK_PASS)
+        return 0;
+    int ret = outlet_open(&s->outlet, sink.fd);
+    if (ret < 0)
+        return error_system(err, STAGE, -ret, "cannot write to descriptor %d: %s", sink.fd,
+                            strerror(-ret));
+    return 0;
+}
+
+int pump_init(struct pump *pump, const struct spec_sink sinks[3], const int fds[3], uint64_t budget,
+              bool truncate, struct brig_error *err)
+{
+    *pump = (struct pump){.truncate = truncate, .left = truncate ? budget / 2 : budget};
+    pump->streams[BRIG_STDOUT].outlet.fd = pump->streams[BRIG_STDERR].outlet.fd = -1;
+    int ret = 0;
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR && ret == 0; i++)
+        ret = init_stream(&pump->streams[i], sinks[i], fds[i], budget, err);
+    if (ret == 0 && truncate && tail_init(&pump->tail, (size_t)(budget - budget / 2)) < 0)
+        ret = error_memory(err, STAGE);
+    if (ret < 0)
+        pump_done(pump);
+    return ret;
+}
+
+void pump_done(struct pump *pump)
+{
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        struct pump_stream *s = &pump->streams[i];
+        outlet_close(&s->outlet);
+        free(s->memory);
+        buf_done(&s->capture);
+    }
+    tail_done(&pump->tail);
+    *pump = (struct pump){0};
+    pump->streams[BRIG_STDOUT].outlet.fd = pump->streams[BRIG_STDERR].outlet.fd = -1;
+}
+
+/* Give out whole characters: hold the beginning of a cut one back, in front of the next chunk. */
+static void make_event(struct pump_stream *s, size_t len)
+{
+    const unsigned char *start = s->chunk - s->carry;
+    size_t total = s->carry + len;
+    size_t cut = text_utf8_tail(start, total);
+    s->event = start;
+    s->event_len = total - cut;
+    s->carry = cut;
+}
+
+/* The bytes held back move in front of the chunk before the chunk is read over. */
+static void settle_carry(struct pump_stream *s)
+{
+    if (s->event && s->carry)
+        memmove(s->chunk - s->carry, s->event + s->event_len, s->carry);
+    s->event = NULL;
+    s->event_len = 0;
+}
+
+bool pump_release_carry(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    settle_carry(s);
+    if (!pump->watched || !s->carry)
+        return false;
+    s->event = s->chunk - s->carry;
+    s->event_len = s->carry;
+    s->carry = 0;
+    return true;
+}
+
+bool pump_flush(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    while (s->pending) {
+        ssize_t n = outlet_write(&s->outlet, s->chunk + s->pending_at, s->pending);
+        if (n == -EAGAIN)
+            return false;
+        if (n < 0) {
+            s->broken = (int)-n;
+            s->omitted += s->pending;
+            s->bytes -= s->pending;
+            s->pending = 0;
+            break;
+        }
+        s->pending_at += (size_t)n;
+        s->pending -= (size_t)n;
+    }
+    return true;
+}
+
+/* The first `len` bytes of the chunk are within the budget. */
+static void deliver(struct pump *pump, int stream, size_t len)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    if (len == 0)
+        return;
+    if (s->broken) {
+        s->omitted += len;
+        return;
+    }
+    s->bytes += len;
+    if (s->sink == BRIG_SINK_CAPTURE) {
+        buf_add(&s->capture, s->chunk, len);
+        if (s->capture.failed) { /* no memory: what cannot be kept is counted as left out */
+            s->broken = s->capture.failed;
+            s->bytes -= len;
+            s->omitted += len;
+            return;
+        }
+    }
+    if (s->sink == BRIG_SINK_PASS) {
+        s->pending_at = 0;
+        s->pending = len;
+        pump_flush(pump, stream);
+    }
+    if (pump->watched)
+        make_event(s, len);
+}
+
+static void account(struct pump *pump, int stream, size_t len)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    size_t take = len < pump->left ? len : (size_t)pump->left;
+    if (pump->left != BRIG_UNLIMITED)
+        pump->left -= take;
+    if (take < len && pump->truncate) {
+        tail_add(&pump->tail, stream, s->chunk + take, len - take);
+    } else if (take < len) {
+        pump->over = true;
+        s->omitted += len - take;
+    }
+    deliver(pump, stream, take);
+}
+
+enum pump_state pump_read(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    settle_carry(s);
+    if (s->fd < 0)
+        return PUMP_ENDED;
+    if (s->pending && !pump_flush(pump, stream))
+        return PUMP_BLOCKED;
+    ssize_t n = read(s->fd, s->chunk, PUMP_CHUNK - s->carry);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR ? PUMP_EMPTY : PUMP_ENDED;
+    if (n == 0)
+        return PUMP_ENDED;
+    account(pump, stream, (size_t)n);
+    return PUMP_MOVED;
+}
+
+enum pump_state pump_finish(struct pump *pump, int *stream)
+{
+    int next = BRIG_STDOUT;
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        if (!pump_flush(pump, i))
+            return PUMP_BLOCKED;
+    }
+    /* The ring says whose bytes are the oldest; only then is it known whose chunk they go to. */
+    if (pump->tail.count)
+        next = pump->tail.segments[pump->tail.first].stream;
+    struct pump_stream *s = &pump->streams[next];
+    settle_carry(s);
+    if (pump->truncate) {
+        for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+            uint64_t dropped = pump->tail.dropped[i];
+            if (dropped && !pump->streams[i].omitted_at)
+                pump->streams[i].omitted_at = pump->streams[i].capture.len;
+            pump->streams[i].omitted += dropped;
+            pump->tail.dropped[i] = 0;
+            pump->over |= dropped > 0;
+        }
+    }
+    size_t n = tail_take(&pump->tail, stream, s->chunk, PUMP_CHUNK - s->carry);
+    if (n == 0)
+        return PUMP_ENDED;
+    deliver(pump, *stream, n);
+    return PUMP_MOVED;
+}

@@ -1,0 +1,64 @@
+/* The guest's stdout and stderr on their way: one shared budget kept to the byte, chunks of at most
+ * 64 KiB, each captured, passed on or dropped.
+ *
+ * The pump never waits. A sink that does not take its bytes makes its stream *blocked*: nothing
+ * more is read from the guest on that stream until pump_flush() got rid of them. */
+#ifndef LIB_PUMP_H
+#define LIB_PUMP_H
+
+#include "base/buf.h"
+#include "base/outlet.h"
+#include "brig.h"
+#include "spec.h"
+#include "tail.h"
+
+#define PUMP_CHUNK 65536
+#define PUMP_CARRY 4 /* room for the beginning of a character before a chunk */
+
+struct pump_stream {
+    int fd; /* from the guest; -1 at its end */
+    enum brig_sink sink;
+    struct outlet outlet;
+    unsigned char *memory, *chunk; /* chunk = memory + PUMP_CARRY */
+    size_t pending_at, pending;    /* of the chunk: not yet taken by the outlet */
+    struct buf capture;
+    uint64_t bytes, omitted;
+    size_t omitted_at;
+    size_t carry; /* bytes of an incomplete character kept before the chunk, for events */
+    int broken;   /* errno of a sink that failed */
+    /* What the last call delivered, whole characters only. */
+    const unsigned char *event;
+    size_t event_len;
+};
+
+struct pump {
+    struct pump_stream streams[3]; /* by enum brig_stream; [0] is not used */
+    uint64_t left;                 /* of the budget; of its first half when truncating */
+    bool truncate, watched, over;
+    struct tail tail;
+};
+
+int pump_init(struct pump *pump, const struct spec_sink sinks[3], const int fds[3], uint64_t budget,
+              bool truncate, struct brig_error *err);
+void pump_done(struct pump *pump);
+
+enum pump_state {
+    PUMP_MOVED,   /* something was read and delivered */
+    PUMP_EMPTY,   /* nothing to read now */
+    PUMP_BLOCKED, /* the sink takes nothing now */
+    PUMP_ENDED,   /* end of the stream */
+};
+
+/* Read one chunk and deliver it. */
+enum pump_state pump_read(struct pump *pump, int stream);
+
+/* Try again to get rid of what is pending: true if nothing is pending any more. */
+bool pump_flush(struct pump *pump, int stream);
+
+/* After the end of both streams: deliver one chunk of the kept end. PUMP_ENDED when all is out. */
+enum pump_state pump_finish(struct pump *pump, int *stream);
+
+/* At the end: an incomplete character that was held back becomes the stream's event. */
+bool pump_release_carry(struct pump *pump, int stream);
+
+#endif

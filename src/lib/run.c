@@ -1,0 +1,522 @@
+/* A run: start, step, wait, cancel, free. */
+#include "run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "command.h"
+#include "host.h"
+
+#define STAGE        "start"
+#define START_WITHIN 30000 /* ms: from clone to exec of the guest */
+
+#define DRAIN_CHUNKS_MAX 64
+
+/* ---- sources ------------------------------------------------------------------------------- */
+
+int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events)
+{
+    if (run->polled[source])
+        return 0;
+    struct epoll_event event = {.events = events, .data.u32 = source};
+    if (epoll_ctl(run->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
+        return -errno;
+    run->polled[source] = true;
+    return 0;
+}
+
+void run_unpoll(struct brig_run *run, enum source source, int fd)
+{
+    if (run->polled[source])
+        epoll_ctl(run->epoll, EPOLL_CTL_DEL, fd, NULL);
+    run->polled[source] = false;
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+void run_push_event(struct brig_run *run, struct brig_event event)
+{
+    if (!run->watched || run->event_count == RUN_EVENTS_MAX)
+        return;
+    event.sequence = ++run->sequence;
+    event.elapsed_ns = clock_now() - run->started;
+    run->events[run->event_count++] = event;
+}
+
+void brig_run_watch(struct brig_run *run)
+{
+    if (run->watched)
+        return;
+    run->watched = run->pump.watched = true;
+    run->usage_at = run->started + NS_PER_S;
+    run_push_event(run, (struct brig_event){.type = BRIG_EVENT_STARTED, .pid = run->facts.pid});
+    watch_arm(run);
+}
+
+int brig_run_next_event(struct brig_run *run, struct brig_event *event)
+{
+    if (run->event_next == run->event_count)
+        return 0;
+    *event = run->events[run->event_next++];
+    return 1;
+}
+
+static void push_output(struct brig_run *run, int stream)
+{
+    const struct pump_stream *s = &run->pump.streams[stream];
+    if (s->event && s->event_len)
+        run_push_event(run, (struct brig_event){.type = BRIG_EVENT_OUTPUT,
+                                                .stream = (enum brig_stream)stream,
+                                                .data = s->event,
+                                                .len = s->event_len});
+}
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+/* The first word of init: the guest is past its exec, or why it is not. */
+static int wait_for_start(struct brig_run *run, struct brig_error *err)
+{
+    struct init_report report;
+    struct pollfd ready = {.fd = run->spawned.control, .events = POLLIN};
+    uint64_t until = clock_now() + START_WITHIN * NS_PER_MS;
+    int n;
+    do {
+        uint64_t now = clock_now();
+        n = now < until ? poll(&ready, 1, (int)((until - now) / NS_PER_MS) + 1) : 0;
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0)
+        return error_system(err, STAGE, ETIMEDOUT, "the command did not start within %d s",
+                            START_WITHIN / 1000);
+    ssize_t len = recv(run->spawned.control, &report, sizeof report, MSG_DONTWAIT);
+    if (len != sizeof report)
+        return error_system(err, STAGE, ECHILD, "brig's init ended before the command started");
+    if (report.kind == REPORT_STARTED) {
+        run->facts.pid = report.pid;
+        return 0;
+    }
+    int errnum = report.errnum > 0 ? report.errnum : EIO;
+    if (report.op == REPORT_OP_EXEC)
+        return command_exec_error(run->plan.path, run->plan.workdir, errnum, err);
+    char what[400] = "clone";
+    if (report.op < run->plan.op_count)
+        plan_describe_op(&run->plan, &run->plan.ops[report.op], what, sizeof what);
+    return error_system(err, STAGE, errnum, "%s: %s", what, strerror(errnum));
+}
+
+static int poll_sources(struct brig_run *run, struct brig_error *err)
+{
+    const struct spawned *s = &run->spawned;
+    run->epoll = epoll_create1(EPOLL_CLOEXEC);
+    run->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (run->epoll < 0 || run->timer < 0)
+        return error_system(err, STAGE, errno, "cannot watch the run: %s", strerror(errno));
+    int ret = run_poll(run, SOURCE_CONTROL, s->control, EPOLLIN);
+    if (ret == 0)
+        ret = run_poll(run, SOURCE_INIT, s->pidfd, EPOLLIN);
+    if (ret == 0)
+        ret = run_poll(run, SOURCE_TIMER, run->timer, EPOLLIN);
+    if (ret == 0)
+        ret = run_poll(run, SOURCE_STDOUT, s->streams[BRIG_STDOUT], EPOLLIN);
+    if (ret == 0)
+        ret = run_poll(run, SOURCE_STDERR, s->streams[BRIG_STDERR], EPOLLIN);
+    if (ret == 0 && s->group.pids_events >= 0)
+        ret = run_poll(run, SOURCE_PIDS, s->group.pids_events, EPOLLPRI);
+    if (ret == 0 && s->group.memory_events >= 0)
+        ret = run_poll(run, SOURCE_MEMORY, s->group.memory_events, EPOLLIN);
+    if (ret < 0)
+        return error_system(err, STAGE, -ret, "cannot watch the run: %s", strerror(-ret));
+    return 0;
+}
+
+static void make_id(char id[24])
+{
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = clock_now();
+    snprintf(id, 24, "r%016" PRIx64, random);
+}
+
+static int start(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
+                 struct brig_error *err)
+{
+    int ret = plan_make(&run->plan, brig, spec, err);
+    if (ret < 0)
+        return ret;
+    run->started = clock_now();
+    run->started_at = clock_calendar();
+    ret = spawn_start(&run->spawned, brig, &run->plan, err);
+    if (ret < 0)
+        return ret;
+    ret = poll_sources(run, err);
+    if (ret == 0)
+        ret = pump_init(&run->pump, run->plan.sinks, run->spawned.streams,
+                        run->plan.limits.output_bytes, run->plan.truncate_output, err);
+    if (ret == 0)
+        ret = feed_start(run, err);
+    if (ret == 0)
+        ret = wait_for_start(run, err);
+    if (ret == 0) {
+        watch_start(run);
+        watch_arm(run);
+    }
+    return ret;
+}
+
+int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run **out,
+               struct brig_error *err)
+{
+    struct brig_run *run = calloc(1, sizeof *run);
+    if (!run)
+        return error_memory(err, STAGE);
+    *run = (struct brig_run){
+        .brig = brig,
+        .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1},
+        .spawned = {.pidfd = -1, .control = -1, .feed = -1, .streams = {-1, -1, -1}},
+        .pump = {.streams = {[BRIG_STDOUT] = {.outlet.fd = -1}, [BRIG_STDERR] = {.outlet.fd = -1}}},
+        .feed = {.source = -1},
+        .epoll = -1,
+        .timer = -1,
+    };
+    make_id(run->id);
+    int ret = start(run, brig, spec, err);
+    if (ret < 0) {
+        brig_run_free(run);
+        return ret;
+    }
+    *out = run;
+    return 0;
+}
+
+/* ---- step ---------------------------------------------------------------------------------- */
+
+static void take_report(struct brig_run *run, const struct init_report *report)
+{
+    struct facts *facts = &run->facts;
+    switch ((enum report_kind)report->kind) {
+    case REPORT_EXITED:
+        facts->main_ended = true;
+        facts->code = report->code;
+        facts->status = report->status;
+        facts->pid = report->pid;
+        memcpy(facts->comm, report->comm, sizeof facts->comm);
+        facts->comm[sizeof facts->comm - 1] = 0;
+        break;
+    case REPORT_GONE:
+        run->gone = *report;
+        run->tree_gone = true;
+        break;
+    case REPORT_STARTED:
+    case REPORT_FAILED:
+        break;
+    }
+}
+
+static void read_control(struct brig_run *run)
+{
+    struct init_report report;
+    for (;;) {
+        ssize_t n = recv(run->spawned.control, &report, sizeof report, MSG_DONTWAIT);
+        if (n == sizeof report) {
+            take_report(run, &report);
+            continue;
+        }
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        run_unpoll(run, SOURCE_CONTROL, run->spawned.control);
+        return;
+    }
+}
+
+/* The reader of a passed-on stream is gone, or its disk is full. A pipe nobody reads any more is
+ * closed towards the guest as well, which is how a guest learns of it; if that does not end it, we
+ * do. */
+static void stream_broken(struct brig_run *run, int stream)
+{
+    struct pump_stream *s = &run->pump.streams[stream];
+    run_unpoll(run, (enum source)stream, s->fd);
+    fd_close_at(&run->spawned.streams[stream]);
+    s->fd = -1;
+    if (run->reader_gone_at != NEVER || run->facts.reason != END_NONE)
+        return;
+    snprintf(run->why, sizeof run->why, "%s: %s", stream == BRIG_STDOUT ? "stdout" : "stderr",
+             strerror(s->broken));
+    run->facts.why = run->why;
+    run->reader_gone_at = clock_now() + (s->broken == EPIPE ? run->plan.limits.kill_after_ns : 0);
+}
+
+static void close_stream(struct brig_run *run, int stream)
+{
+    run_unpoll(run, (enum source)stream, run->pump.streams[stream].fd);
+    fd_close_at(&run->spawned.streams[stream]);
+    run->pump.streams[stream].fd = -1;
+    if (pump_release_carry(&run->pump, stream))
+        push_output(run, stream);
+}
+
+static enum source sink_of(int stream)
+{
+    return stream == BRIG_STDOUT ? SOURCE_STDOUT_SINK : SOURCE_STDERR_SINK;
+}
+
+/* Wait for the sink instead of the guest while the sink has not taken its bytes, and back. */
+static void choose_side(struct brig_run *run, int stream)
+{
+    struct pump_stream *s = &run->pump.streams[stream];
+    if (s->broken && s->fd >= 0)
+        stream_broken(run, stream);
+    if (s->pending) {
+        if (s->fd >= 0)
+            run_unpoll(run, (enum source)stream, s->fd);
+        run_poll(run, sink_of(stream), s->outlet.fd, EPOLLOUT);
+    } else {
+        run_unpoll(run, sink_of(stream), s->outlet.fd);
+        if (s->fd >= 0)
+            run_poll(run, (enum source)stream, s->fd, EPOLLIN);
+    }
+}
+
+static void move_stream(struct brig_run *run, int stream)
+{
+    enum pump_state state = pump_read(&run->pump, stream);
+    if (state == PUMP_MOVED)
+        push_output(run, stream);
+    if (state == PUMP_ENDED && run->pump.streams[stream].fd >= 0)
+        close_stream(run, stream);
+    choose_side(run, stream);
+    if (run->pump.over && !run->plan.truncate_output)
+        ending_terminate(run, END_OUTPUT);
+}
+
+static void handle(struct brig_run *run, enum source source)
+{
+    uint64_t count;
+    switch (source) {
+    case SOURCE_STDIN:
+    case SOURCE_FEED:
+        feed_step(run);
+        break;
+    case SOURCE_STDOUT:
+    case SOURCE_STDERR:
+        move_stream(run, (int)source);
+        break;
+    case SOURCE_STDOUT_SINK:
+    case SOURCE_STDERR_SINK: {
+        int stream = source == SOURCE_STDOUT_SINK ? BRIG_STDOUT : BRIG_STDERR;
+        pump_flush(&run->pump, stream);
+        choose_side(run, stream);
+        break;
+    }
+    case SOURCE_CONTROL:
+        read_control(run);
+        break;
+    case SOURCE_INIT:
+        run->init_gone = true;
+        run_unpoll(run, SOURCE_INIT, run->spawned.pidfd);
+        break;
+    case SOURCE_TIMER:
+        if (read(run->timer, &count, sizeof count) == sizeof count)
+            run->armed = 0; /* it has fired: whatever comes next has to be set anew */
+        break;
+    case SOURCE_PIDS:
+        watch_pids(run);
+        /* An event that was not acted on stays up until the file is read again. */
+        if (run->phase >= PHASE_KILLING || run->plan.pids_fail)
+            run_unpoll(run, SOURCE_PIDS, run->spawned.group.pids_events);
+        break;
+    case SOURCE_MEMORY:
+        if (read(run->spawned.group.memory_events, &count, sizeof count) > 0)
+            watch_memory(run);
+        break;
+    case SOURCE_COUNT:
+        break;
+    }
+}
+
+static void begin_draining(struct brig_run *run)
+{
+    uint64_t now = clock_now();
+    read_control(run);
+    run_unpoll(run, SOURCE_CONTROL, run->spawned.control);
+    feed_done(run);
+    if (!run->tree_gone &&
+        group_populated(&run->spawned.group)) /* init was killed: its work is ours */
+        group_kill(&run->spawned.group);
+    run->phase = PHASE_DRAINING;
+    /* A reader may take its time until the run's own timeout, and always as long as kill-after. */
+    uint64_t least = now + run->plan.limits.kill_after_ns;
+    run->drain_until = run->plan.limits.timeout_ns == BRIG_UNLIMITED
+                           ? NEVER
+                           : run->started + run->plan.limits.timeout_ns;
+    if (run->drain_until < least)
+        run->drain_until = least;
+}
+
+/* The tree is gone: take what is left in the pipes, but do not wait for their end; a process
+ * outside may have been given the other end. Returns true when there is nothing left to do. */
+static bool drain(struct brig_run *run)
+{
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        if (run->pump.streams[i].fd < 0)
+            continue;
+        enum pump_state state = pump_read(&run->pump, i);
+        if (state == PUMP_MOVED)
+            push_output(run, i);
+        /* More than any pipe holds was written after the end: not by this run. */
+        bool foreign = state == PUMP_MOVED && ++run->drained > DRAIN_CHUNKS_MAX;
+        if (state == PUMP_EMPTY || state == PUMP_ENDED || foreign)
+            close_stream(run, i);
+        choose_side(run, i);
+        if (run->pump.streams[i].fd >= 0)
+            return false;
+    }
+    int stream = 0;
+    enum pump_state state = pump_finish(&run->pump, &stream);
+    if (state == PUMP_MOVED)
+        push_output(run, stream);
+    choose_side(run, BRIG_STDOUT);
+    choose_side(run, BRIG_STDERR);
+    return state == PUMP_ENDED;
+}
+
+/* While draining there may be work that no descriptor announces: make the timer say so. */
+static void step_again(struct brig_run *run)
+{
+    bool blocked = run->pump.streams[BRIG_STDOUT].pending || run->pump.streams[BRIG_STDERR].pending;
+    struct itimerspec now = {.it_value = {.tv_nsec = 1}};
+    if (!blocked && timerfd_settime(run->timer, 0, &now, NULL) == 0)
+        run->armed = 0;
+}
+
+static void drop_undelivered(struct brig_run *run)
+{
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        struct pump_stream *s = &run->pump.streams[i];
+        s->omitted += s->pending;
+        s->bytes -= s->pending;
+        s->pending = 0;
+    }
+}
+
+int brig_run_step(struct brig_run *run)
+{
+    struct epoll_event events[SOURCE_COUNT];
+    run->event_next = 0;
+    if (run->stepped) /* what brig_run_watch() pushed before the first step is part of it */
+        run->event_count = 0;
+    run->stepped = true;
+    if (run->phase == PHASE_OVER)
+        return 1;
+    int count = epoll_wait(run->epoll, events, SOURCE_COUNT, 0);
+    for (int i = 0; i < count; i++)
+        handle(run, (enum source)events[i].data.u32);
+    uint64_t now = clock_now();
+    watch_clocks(run, now);
+    if (run->init_gone && run->phase < PHASE_DRAINING)
+        begin_draining(run);
+    if (run->phase == PHASE_DRAINING) {
+        bool empty = drain(run);
+        if (!empty && now >= run->drain_until) {
+            drop_undelivered(run);
+            empty = true;
+        }
+        if (empty) {
+            finish_run(run);
+            return 1;
+        }
+        step_again(run);
+    }
+    watch_arm(run);
+    return 0;
+}
+
+int brig_run_wait(struct brig_run *run, int timeout_ms)
+{
+    uint64_t until = timeout_ms < 0 ? NEVER : clock_now() + (uint64_t)timeout_ms * NS_PER_MS;
+    while (!brig_run_step(run)) {
+        uint64_t now = clock_now();
+        if (now >= until)
+            return 0;
+        struct pollfd ready = {.fd = run->epoll, .events = POLLIN};
+        uint64_t left = until == NEVER ? 0 : (until - now) / NS_PER_MS + 1;
+        poll(&ready, 1, until == NEVER ? -1 : (int)(left < 60000 ? left : 60000));
+    }
+    return 1;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
+int brig_run_fd(const struct brig_run *run)
+{
+    return run->epoll;
+}
+
+int brig_run_pid(const struct brig_run *run)
+{
+    return run->spawned.pid;
+}
+
+const struct brig_result *brig_run_result(const struct brig_run *run)
+{
+    return run->phase == PHASE_OVER ? &run->result : NULL;
+}
+
+void brig_run_cancel(struct brig_run *run, const char *why)
+{
+    if (run->phase == PHASE_RUNNING) {
+        if (why && run->facts.reason == END_NONE) {
+            snprintf(run->why, sizeof run->why, "%s", why);
+            run->facts.why = run->why;
+        }
+        ending_terminate(run, END_CANCELLED);
+    } else {
+        ending_kill(run, END_CANCELLED);
+    }
+    watch_arm(run);
+}
+
+static void end_at_once(struct brig_run *run)
+{
+    struct pollfd gone = {.fd = run->spawned.pidfd, .events = POLLIN};
+    siginfo_t info;
+    run->watched = run->pump.watched = false;
+    ending_kill(run, END_CANCELLED);
+    for (int round = 0; round < 2; round++) {
+        int n;
+        do
+            n = poll(&gone, 1, 5000);
+        while (n < 0 && errno == EINTR);
+        if (n > 0)
+            break;
+        ending_give_up(run);
+    }
+    waitid(P_PIDFD, (id_t)run->spawned.pidfd, &info, WEXITED | WNOHANG | __WALL);
+}
+
+void brig_run_free(struct brig_run *run)
+{
+    if (!run)
+        return;
+    if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
+        end_at_once(run);
+    feed_done(run);
+    fd_close_at(&run->epoll);
+    fd_close_at(&run->timer);
+    pump_done(&run->pump);
+    spawn_done(&run->spawned);
+    plan_done(&run->plan);
+    free(run->notes);
+    free(run);
+}

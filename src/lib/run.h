@@ -1,0 +1,109 @@
+/* A run, from its start to its result. run.c owns it and is the only one that steps it; the other
+ * parts are one concern each:
+ *   feed.c    the caller's bytes to the guest's stdin
+ *   watch.c   clocks, counters and limits: when something has to happen
+ *   ending.c  ending the tree: terminate, kill, give up
+ *   finish.c  what was seen to a result */
+#ifndef LIB_RUN_H
+#define LIB_RUN_H
+
+#include "brig.h"
+#include "plan.h"
+#include "pump.h"
+#include "spawn.h"
+#include "verdict.h"
+
+enum phase {
+    PHASE_RUNNING,
+    PHASE_TERMINATING, /* SIGTERM was sent */
+    PHASE_KILLING,     /* SIGKILL was sent */
+    PHASE_DRAINING,    /* the tree is gone, output is still on its way */
+    PHASE_OVER,
+};
+
+enum source {
+    SOURCE_STDIN = BRIG_STDIN, /* the guest's stdin takes more */
+    SOURCE_STDOUT = BRIG_STDOUT,
+    SOURCE_STDERR = BRIG_STDERR,
+    SOURCE_STDOUT_SINK,
+    SOURCE_STDERR_SINK,
+    SOURCE_FEED, /* the caller's stdin has more */
+    SOURCE_CONTROL,
+    SOURCE_INIT, /* init is gone */
+    SOURCE_TIMER,
+    SOURCE_PIDS,
+    SOURCE_MEMORY,
+    SOURCE_COUNT,
+};
+
+#define NEVER UINT64_MAX
+
+struct feed {
+    int source;        /* the caller's; -1: nothing to feed */
+    bool always_ready; /* a regular file cannot be polled */
+    unsigned char *bytes;
+    size_t at, len;
+};
+
+#define RUN_EVENTS_MAX 16
+
+struct brig_run {
+    struct brig *brig;
+    struct plan plan;
+    struct spawned spawned;
+    struct pump pump;
+    struct feed feed;
+    int epoll, timer;
+    bool polled[SOURCE_COUNT]; /* which sources are in the epoll set */
+    enum phase phase;
+    bool watched, stepped;
+    bool told_memory;        /* the event that memory ran out was pushed */
+    unsigned drained;        /* chunks read after the end of the tree */
+    uint64_t started, armed; /* monotonic; armed: what the timer is set to */
+    int64_t started_at;
+    uint64_t deadline, kill_at, give_up_at, drain_until, reader_gone_at;
+    uint64_t sample_at, cpu_check_at, usage_at;
+    bool init_gone, tree_gone;       /* init has ended; it said that all was reaped */
+    struct init_report gone;         /* its last words */
+    uint64_t peak_memory, peak_pids; /* by sampling */
+    uint64_t sampled_user, sampled_system;
+    struct facts facts;
+    char why[256];
+    /* events of the last step */
+    struct brig_event events[RUN_EVENTS_MAX];
+    size_t event_count, event_next;
+    uint64_t sequence;
+    /* the result */
+    struct brig_result result;
+    char id[24];
+    char *notes;
+    struct brig_error error;
+};
+
+/* run.c */
+void run_push_event(struct brig_run *run, struct brig_event event);
+int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events);
+void run_unpoll(struct brig_run *run, enum source source, int fd);
+
+/* feed.c */
+int feed_start(struct brig_run *run, struct brig_error *err);
+void feed_step(struct brig_run *run);
+void feed_done(struct brig_run *run);
+
+/* watch.c */
+void watch_start(struct brig_run *run);
+void watch_clocks(struct brig_run *run, uint64_t now); /* act on what is due */
+void watch_memory(struct brig_run *run);               /* the kernel says that memory ran out */
+void watch_pids(struct brig_run *run);                 /* the kernel says that a fork was refused */
+void watch_arm(struct brig_run *run);                  /* set the timer to what comes next */
+
+/* ending.c */
+/* Ask nicely, then kill. The first reason stays. */
+void ending_terminate(struct brig_run *run, enum end_reason reason);
+void ending_kill(struct brig_run *run, enum end_reason reason);
+void ending_give_up(struct brig_run *run);
+
+/* finish.c */
+void finish_run(struct brig_run *run);
+
+#endif

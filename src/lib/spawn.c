@@ -1,0 +1,186 @@
+/* Starting init. */
+#include "spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "child/enter.h"
+#include "command.h"
+#include "host.h"
+
+#define STAGE      "spawn"
+#define STACK_SIZE 65536
+
+/* The guest's ends of everything, and what init is told; gone when init has them. */
+struct launch {
+    struct enter enter;
+    struct init_setup setup;
+    int control, stdin_read, out_write, err_write;
+    int tasks[GROUP_FOLDERS_MAX];
+};
+
+static int add_slot(struct launch *launch, int fd)
+{
+    launch->enter.fds[launch->enter.count] = fd;
+    return (int)launch->enter.count++;
+}
+
+static int make_pipe(int *read_end, int *write_end, bool keep_read, struct brig_error *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_system(err, STAGE, errno, "cannot make a pipe: %s", strerror(errno));
+    *read_end = ends[0];
+    *write_end = ends[1];
+    /* Only our end: the guest expects a pipe that waits. */
+    fcntl(keep_read ? ends[0] : ends[1], F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+static int make_streams(struct launch *launch, struct spawned *spawned, const struct plan *plan,
+                        struct brig_error *err)
+{
+    int sockets[2];
+    int ret = make_pipe(&spawned->streams[BRIG_STDOUT], &launch->out_write, true, err);
+    if (ret == 0)
+        ret = make_pipe(&spawned->streams[BRIG_STDERR], &launch->err_write, true, err);
+    if (ret == 0 && plan->stdin_fd < 0)
+        ret = make_pipe(&launch->stdin_read, &spawned->feed, false, err);
+    if (ret < 0)
+        return ret;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+        return error_system(err, STAGE, errno, "cannot make a socket: %s", strerror(errno));
+    spawned->control = sockets[0];
+    launch->control = sockets[1];
+    return 0;
+}
+
+/* Give init the group: the way in for the guest, the way to end it, the way to remove it. */
+static int add_group(struct launch *launch, const struct group *group, struct brig_error *err)
+{
+    struct init_setup *setup = &launch->setup;
+    const struct group_place *place = group->place;
+    if (place->backend == &group_backend_v2)
+        setup->clone_into = add_slot(launch, group->folders[0]);
+    for (uint32_t i = 0; i < setup->op_count; i++) {
+        struct op *op = &setup->ops[i];
+        if (op->kind != OP_JOIN_GROUP)
+            continue;
+        int fd = openat(group->folders[op->a], "tasks", O_WRONLY | O_CLOEXEC);
+        if (fd < 0)
+            return error_system(err, STAGE, errno, "cannot open tasks of the group %s: %s",
+                                group->name, strerror(errno));
+        launch->tasks[op->a] = fd;
+        op->fd = add_slot(launch, fd);
+    }
+    if (group->kill_fd >= 0)
+        setup->kill_fd = add_slot(launch, group->kill_fd);
+    setup->kill_byte = group->kill_byte;
+    memcpy(setup->group_name, group->name, sizeof setup->group_name);
+    for (size_t i = 0; i < place->count; i++)
+        setup->group_parents[setup->group_count++] = add_slot(launch, place->folders[i]);
+    return 0;
+}
+
+static int prepare(struct launch *launch, struct spawned *spawned, struct brig *brig,
+                   const struct plan *plan, struct brig_error *err)
+{
+    static char *const no_env[] = {NULL};
+    struct init_setup *setup = &launch->setup;
+    int ret = make_streams(launch, spawned, plan, err);
+    if (ret == 0 && plan->use_group)
+        ret = group_create(&spawned->group, &brig->place, &plan->group_limits, err);
+    if (ret < 0)
+        return ret;
+    launch->enter.argv = plan->argv.items;
+    launch->enter.envp = plan->env.items ? plan->env.items : no_env;
+    launch->enter.init = brig->init;
+    add_slot(launch, plan->stdin_fd >= 0 ? plan->stdin_fd : launch->stdin_read);
+    add_slot(launch, launch->out_write);
+    add_slot(launch, launch->err_write);
+    add_slot(launch, launch->control);
+    add_slot(launch, brig->pidfd);
+    int workdir = add_slot(launch, plan->workdir);
+    memcpy(setup->ops, plan->ops, sizeof setup->ops);
+    setup->op_count = plan->op_count;
+    setup->clone_into = setup->kill_fd = -1;
+    for (uint32_t i = 0; i < setup->op_count; i++) {
+        if (setup->ops[i].kind == OP_CHDIR)
+            setup->ops[i].fd = workdir;
+    }
+    if (plan->use_group)
+        ret = add_group(launch, &spawned->group, err);
+    return ret;
+}
+
+/* Signals stay blocked until the child is past its exec: a handler of the host must never run in a
+ * process that shares the host's memory. */
+static int clone_init(struct launch *launch, struct spawned *spawned, const struct plan *plan,
+                      struct brig_error *err)
+{
+    sigset_t all, before;
+    struct enter *enter = &launch->enter;
+    enter->stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (enter->stack == MAP_FAILED)
+        return error_system(err, STAGE, errno, "cannot map a stack: %s", strerror(errno));
+    enter->stack_size = STACK_SIZE;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    long pid = enter_init(enter, &spawned->pidfd);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    munmap(enter->stack, STACK_SIZE);
+    if (pid >= 0 && enter->ret < 0) {
+        siginfo_t info;
+        waitid(P_PIDFD, (id_t)spawned->pidfd, &info, WEXITED | __WALL);
+    }
+    if (enter->ret == -E2BIG)
+        return command_exec_error(plan->path, plan->workdir, E2BIG, err);
+    if (enter->ret < 0)
+        return error_system(err, STAGE, (int)-enter->ret, "%s: %s", enter->step,
+                            strerror((int)-enter->ret));
+    spawned->pid = (int)pid;
+    return 0;
+}
+
+int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
+                struct brig_error *err)
+{
+    struct launch launch = {.control = -1, .stdin_read = -1, .out_write = -1, .err_write = -1};
+    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
+        launch.tasks[i] = -1;
+    *spawned = (struct spawned){.pidfd = -1, .control = -1, .feed = -1, .streams = {-1, -1, -1}};
+    int ret = host_adopt(brig, err);
+    if (ret == 0)
+        ret = prepare(&launch, spawned, brig, plan, err);
+    if (ret == 0 && send(spawned->control, &launch.setup, sizeof launch.setup, MSG_NOSIGNAL) < 0)
+        ret = error_system(err, STAGE, errno, "cannot send the plan to init: %s", strerror(errno));
+    if (ret == 0)
+        ret = clone_init(&launch, spawned, plan, err);
+    fd_close_at(&launch.control);
+    fd_close_at(&launch.stdin_read);
+    fd_close_at(&launch.out_write);
+    fd_close_at(&launch.err_write);
+    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
+        fd_close_at(&launch.tasks[i]);
+    if (ret < 0)
+        spawn_done(spawned);
+    return ret;
+}
+
+void spawn_done(struct spawned *spawned)
+{
+    fd_close_at(&spawned->control);
+    fd_close_at(&spawned->feed);
+    fd_close_at(&spawned->streams[BRIG_STDOUT]);
+    fd_close_at(&spawned->streams[BRIG_STDERR]);
+    fd_close_at(&spawned->pidfd);
+    group_remove(&spawned->group);
+}

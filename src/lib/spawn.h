@@ -1,0 +1,25 @@
+/* Starting init with a plan: the pipes, the group, the clone. */
+#ifndef LIB_SPAWN_H
+#define LIB_SPAWN_H
+
+#include "brig.h"
+#include "group.h"
+#include "plan.h"
+
+struct spawned {
+    int pid; /* of init */
+    int pidfd;
+    int control;    /* socket to init */
+    int feed;       /* the write end of the guest's stdin, or -1 */
+    int streams[3]; /* read ends of stdout and stderr by enum brig_stream; [0] is -1 */
+    struct group group;
+};
+
+/* On failure nothing is left. On success everything in *spawned is the caller's. */
+int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
+                struct brig_error *err);
+
+/* Closes what is open. The process must be gone. */
+void spawn_done(struct spawned *spawned);
+
+#endif

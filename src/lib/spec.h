@@ -1,0 +1,36 @@
+/* A spec: the values of all keys with where they came from, the command, and where streams go.
+ * Filled by the programs through brig.h, read by plan.c. */
+#ifndef LIB_SPEC_H
+#define LIB_SPEC_H
+
+#include "base/strings.h"
+#include "brig.h"
+#include "keys.h"
+
+struct spec_value {
+    enum brig_origin origin;
+    bool set;            /* has a value, a default counts */
+    uint64_t number;     /* of numeric keys */
+    char *text;          /* of paths and texts */
+    struct strings list; /* of lists and maps, in the order given */
+};
+
+struct spec_sink {
+    enum brig_sink kind;
+    int fd;
+};
+
+struct brig_spec {
+    struct spec_value values[KEY_COUNT];
+    struct strings command;
+    struct spec_sink sinks[3]; /* by enum brig_stream; [0] is not used */
+    int stdin_fd;              /* -1: none */
+};
+
+/* Was it asked for, by whatever origin, or is it brig's own default? */
+static inline bool spec_asked(const struct brig_spec *spec, enum key key)
+{
+    return spec->values[key].origin != BRIG_FROM_DEFAULT;
+}
+
+#endif

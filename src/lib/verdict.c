@@ -1,0 +1,243 @@
+/* Verdicts and the sentences that explain them. Touches no descriptor. */
+#include "verdict.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/units.h"
+
+static bool over_cpu_time(const struct facts *facts)
+{
+    uint64_t used = facts->usage.cpu_user_ns + facts->usage.cpu_system_ns;
+    return facts->limits.cpu_time_ns != BRIG_UNLIMITED && used >= facts->limits.cpu_time_ns;
+}
+
+static enum brig_status status_of(const struct facts *facts)
+{
+    /* The kernel's own count of OOM kills in the run's group decides, whoever the victim was and
+     * whatever the main process returned. */
+    if (facts->oom_kills != BRIG_UNKNOWN && facts->oom_kills > 0)
+        return BRIG_MEMORY_LIMIT;
+    switch (facts->reason) {
+    case END_MEMORY:
+        return BRIG_MEMORY_LIMIT;
+    case END_TIMEOUT:
+        return BRIG_TIMEOUT;
+    case END_CANCELLED:
+        return BRIG_CANCELLED;
+    case END_PIDS:
+        return BRIG_PIDS_LIMIT;
+    case END_CPU:
+        return BRIG_CPU_LIMIT;
+    case END_OUTPUT:
+        return BRIG_OUTPUT_LIMIT;
+    case END_READER_GONE:
+    case END_NONE:
+        break;
+    }
+    if (facts->output_over && !facts->truncate_output)
+        return BRIG_OUTPUT_LIMIT;
+    if (!facts->main_ended)
+        return facts->reason == END_READER_GONE ? BRIG_CANCELLED : BRIG_ERROR;
+    if (facts->code == CLD_EXITED)
+        return BRIG_EXITED;
+    /* The kernel enforces the limit per process where the tree's count comes too late. */
+    if ((facts->status == SIGXCPU || facts->status == SIGKILL) && over_cpu_time(facts))
+        return BRIG_CPU_LIMIT;
+    return BRIG_SIGNALED;
+}
+
+struct verdict verdict_of(const struct facts *facts)
+{
+    struct verdict verdict = {.status = status_of(facts), .exit_code = -1};
+    if (facts->main_ended && facts->code == CLD_EXITED)
+        verdict.exit_code = facts->status;
+    else if (facts->main_ended)
+        verdict.signal = facts->status;
+    return verdict;
+}
+
+/* ---- notes --------------------------------------------------------------------------------- */
+
+static void add_size(struct buf *out, uint64_t bytes)
+{
+    char text[UNITS_TEXT_SIZE];
+    units_format_size(bytes, text);
+    buf_text(out, text);
+}
+
+static void add_duration(struct buf *out, uint64_t ns)
+{
+    char text[UNITS_TEXT_SIZE];
+    units_format_duration(ns, text);
+    buf_text(out, text);
+}
+
+/* "python3", safe to print: the guest chooses the name. */
+static void add_comm(struct buf *out, const struct facts *facts)
+{
+    char name[sizeof facts->comm * 4];
+    text_escape(facts->comm, strnlen(facts->comm, sizeof facts->comm), name, sizeof name);
+    buf_text(out, name[0] ? name : "a process");
+}
+
+static void note_memory(const struct facts *facts, struct buf *out)
+{
+    bool sampled = facts->reason == END_MEMORY;
+    bool main_killed =
+        facts->main_ended && facts->code != CLD_EXITED && facts->status == SIGKILL && !sampled;
+    buf_text(out, "Killed: memory reached its ");
+    add_size(out, facts->limits.memory_bytes);
+    buf_text(out, " limit (");
+    if (facts->usage.memory_peak_bytes != BRIG_UNKNOWN) {
+        buf_text(out, "peak ");
+        add_size(out, facts->usage.memory_peak_bytes);
+        buf_text(out, ", ");
+    }
+    if (sampled) {
+        buf_text(out, "found by sampling, without a cgroup");
+    } else if (main_killed) {
+        buf_text(out, "OOM kill of ");
+        add_comm(out, facts);
+        buf_printf(out, ", pid %d", facts->pid);
+    } else {
+        buf_printf(out, "%llu OOM kill%s in its process tree", (unsigned long long)facts->oom_kills,
+                   facts->oom_kills == 1 ? "" : "s");
+        if (facts->main_ended && facts->code == CLD_EXITED)
+            buf_printf(out, "; the main process itself exited with %d", facts->status);
+    }
+    buf_text(out, "). Raise --memory or process the data in parts.");
+}
+
+static void note_pids(const struct facts *facts, struct buf *out)
+{
+    buf_printf(out, "Killed: the process tree reached its limit of %llu processes and threads (",
+               (unsigned long long)facts->limits.pids);
+    if (facts->pids_refused != BRIG_UNKNOWN)
+        buf_printf(out, "%llu fork%s refused", (unsigned long long)facts->pids_refused,
+                   facts->pids_refused == 1 ? " was" : "s were");
+    else
+        buf_printf(out, "%llu were counted by sampling", (unsigned long long)facts->pids_seen);
+    buf_text(out, "). Raise --pids, or use --on-pids-limit fail to let fork fail instead.");
+}
+
+static void note_output(const struct facts *facts, struct buf *out)
+{
+    buf_text(out, "Killed: stdout and stderr together went over their budget of ");
+    add_size(out, facts->limits.output_bytes);
+    buf_text(out, "; the first part of that size was kept. Raise --output, or use "
+                  "--on-output-limit truncate to keep the beginning and the end.");
+}
+
+static void note_truncated(const struct facts *facts, struct buf *out)
+{
+    buf_printf(out, "%llu bytes of output over the budget of ",
+               (unsigned long long)facts->output_omitted);
+    add_size(out, facts->limits.output_bytes);
+    buf_text(out, " were left out between its beginning and its end.");
+}
+
+/* Signals that have a likely cause worth naming. */
+static const char *signal_hint(int signal)
+{
+    switch (signal) {
+    case SIGXFSZ:
+        return " A file grew over --file-size.";
+    case SIGSEGV:
+    case SIGBUS:
+        return " It crashed on a bad memory access; this is not a limit of brig.";
+    case SIGABRT:
+        return " It aborted itself.";
+    case SIGSYS:
+        return " It made a system call that is not allowed.";
+    case SIGPIPE:
+        return " Nobody reads its output any more.";
+    default:
+        return "";
+    }
+}
+
+static void note_signal(const struct facts *facts, struct buf *out)
+{
+    const char *name = sigabbrev_np(facts->status);
+    add_comm(out, facts);
+    if (name)
+        buf_printf(out, " (pid %d) was killed by SIG%s.", facts->pid, name);
+    else
+        buf_printf(out, " (pid %d) was killed by signal %d.", facts->pid, facts->status);
+    buf_text(out, signal_hint(facts->status));
+}
+
+static void note_cancelled(const struct facts *facts, struct buf *out)
+{
+    buf_text(out, "Cancelled");
+    if (facts->reason == END_READER_GONE)
+        buf_text(out, ": the reader of its output went away");
+    if (facts->why) {
+        char why[256];
+        text_escape(facts->why, strlen(facts->why), why, sizeof why);
+        buf_printf(out, ": %s", why);
+    }
+    buf_text(out, ".");
+}
+
+static void note_exited(const struct facts *facts, struct buf *out)
+{
+    if (facts->pids_refused != BRIG_UNKNOWN && facts->pids_refused > 0)
+        buf_printf(out, "%llu fork%s refused at the limit of %llu processes and threads. ",
+                   (unsigned long long)facts->pids_refused,
+                   facts->pids_refused == 1 ? " was" : "s were",
+                   (unsigned long long)facts->limits.pids);
+}
+
+void verdict_notes(const struct facts *facts, const struct verdict *verdict, struct buf *out)
+{
+    switch (verdict->status) {
+    case BRIG_MEMORY_LIMIT:
+        note_memory(facts, out);
+        break;
+    case BRIG_PIDS_LIMIT:
+        note_pids(facts, out);
+        break;
+    case BRIG_OUTPUT_LIMIT:
+        note_output(facts, out);
+        break;
+    case BRIG_TIMEOUT:
+        buf_text(out, "Killed: it ran longer than its timeout of ");
+        add_duration(out, facts->limits.timeout_ns);
+        buf_text(out, ". Raise --timeout or give it less to do.");
+        break;
+    case BRIG_CPU_LIMIT:
+        buf_text(out, "Killed: its processes used ");
+        add_duration(out, facts->usage.cpu_user_ns + facts->usage.cpu_system_ns);
+        buf_text(out, " of processor time, the limit is ");
+        add_duration(out, facts->limits.cpu_time_ns);
+        buf_text(out, ". Raise --cpu-time.");
+        break;
+    case BRIG_CANCELLED:
+        note_cancelled(facts, out);
+        break;
+    case BRIG_SIGNALED:
+        note_signal(facts, out);
+        break;
+    case BRIG_EXITED:
+        note_exited(facts, out);
+        break;
+    case BRIG_ERROR:
+        buf_text(out, "brig's init was killed before the command ended: how that ended is not "
+                      "known.");
+        break;
+    }
+    if (facts->truncate_output && facts->output_over) {
+        if (out->len && out->data[out->len - 1] != ' ')
+            buf_text(out, " ");
+        note_truncated(facts, out);
+    }
+    if (facts->stuck)
+        buf_text(out, " Some of its processes did not end on SIGKILL in time; they may be stuck in "
+                      "the kernel.");
+    while (out->len && out->data[out->len - 1] == ' ')
+        out->len--;
+}
