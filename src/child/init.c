@@ -324,6 +324,7 @@ static int init_main(char **argv, char **envp)
      * of it with pidfd_getfd, and forge its own exit status. */
     sys5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     sys5(__NR_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    sys5(__NR_prctl, PR_SET_NAME, "brig-init", 0, 0, 0);
     block_signals(~UINT64_C(0));
     int signals = open_child_signals();
     if (signals < 0 || receive_setup() < 0)
@@ -338,6 +339,7 @@ static int init_main(char **argv, char **envp)
         struct init_report report = {
             .kind = REPORT_FAILED, .op = guest.failed, .errnum = (int32_t)-guest.ret};
         send_report(&report);
+        sys5(__NR_waitid, P_ALL, 0, 0, WEXITED, 0); /* what was cloned and did not get further */
         return 0;
     }
     struct init_report started = {.kind = REPORT_STARTED, .pid = (int32_t)pid};
