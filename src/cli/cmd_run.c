@@ -141,6 +141,26 @@ static void finish_events(struct session *s)
                      (unsigned long long)dropped);
 }
 
+/* The layers that are missing, those with the same reason together. */
+static void show_missing(const struct brig_isolation *isolation)
+{
+    const struct brig_layer *layers = isolation->layers;
+    for (size_t i = 0; i < isolation->count; i++) {
+        char names[512];
+        bool told = layers[i].state != BRIG_LAYER_MISSING;
+        for (size_t j = 0; j < i && !told; j++)
+            told = layers[j].state == BRIG_LAYER_MISSING && !strcmp(layers[j].how, layers[i].how);
+        if (told)
+            continue;
+        size_t used = (size_t)snprintf(names, sizeof names, "%s", layers[i].name);
+        for (size_t j = i + 1; j < isolation->count && used < sizeof names; j++) {
+            if (layers[j].state == BRIG_LAYER_MISSING && !strcmp(layers[j].how, layers[i].how))
+                used += (size_t)snprintf(names + used, sizeof names - used, ", %s", layers[j].name);
+        }
+        term_message("not enforced: %s: %s", names, layers[i].how);
+    }
+}
+
 static void show_usage(const struct brig_result *result)
 {
     char wall[UNITS_TEXT_SIZE], cpu[UNITS_TEXT_SIZE], memory[UNITS_TEXT_SIZE] = "unknown";
@@ -152,11 +172,7 @@ static void show_usage(const struct brig_result *result)
     term_message("%s; %s real, %s processor, %s memory at most, %llu bytes of output",
                  brig_status_name(result->status), wall, cpu, memory,
                  (unsigned long long)(result->out.bytes + result->err.bytes));
-    for (size_t i = 0; i < result->isolation.count; i++) {
-        const struct brig_layer *layer = &result->isolation.layers[i];
-        if (layer->state == BRIG_LAYER_MISSING)
-            term_message("not enforced: %s: %s", layer->name, layer->how);
-    }
+    show_missing(&result->isolation);
 }
 
 static int write_json(int fd, const char *what, char *text, size_t len)

@@ -174,8 +174,6 @@ static bool is_abandoned(const char *name)
 
 static void open_folders(struct group *group)
 {
-    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
-        group->folders[i] = -1;
     for (size_t i = 0; i < group->place->count; i++)
         group->folders[i] = openat(group->place->folders[i], group->name,
                                    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -266,9 +264,8 @@ static int make_folders(struct group *group, const struct group_limits *limits,
 int group_create(struct group *group, struct group_place *place, const struct group_limits *limits,
                  struct brig_error *err)
 {
-    *group = (struct group){.place = place, .pids_events = -1, .memory_events = -1, .kill_fd = -1};
-    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
-        group->folders[i] = -1;
+    *group = GROUP_NONE;
+    group->place = place;
     snprintf(group->name, sizeof group->name, "%s-%u", place->prefix, ++place->next);
     int ret = make_folders(group, limits, err);
     if (ret == 0)

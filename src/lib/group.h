@@ -52,6 +52,14 @@ struct group {
     char kill_byte;
 };
 
+/* A group that was not made: what every struct group starts as. */
+#define GROUP_NONE                                                                                 \
+    (struct group)                                                                                 \
+    {                                                                                              \
+        .folders = {-1, -1, -1, -1, -1}, .pids_events = -1, .memory_events = -1, .kill_fd = -1     \
+    }
+_Static_assert(GROUP_FOLDERS_MAX == 5, "GROUP_NONE lists the folders one by one");
+
 /* One kind of hierarchy. */
 struct group_backend {
     const char *name; /* "cgroup v2" */

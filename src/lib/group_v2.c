@@ -46,13 +46,18 @@ static unsigned read_controllers(int folder, const char *file)
     return found;
 }
 
-/* One by one: a controller that is missing must not keep the others off. */
+/* One by one: a controller that is missing must not keep the others off. But memory comes first,
+ * and without it none: pids and cpu can be had in a group with processes, and turn it into a kind
+ * of group that no process can be put below. */
 static unsigned enable_controllers(int folder)
 {
     unsigned on = read_controllers(folder, "cgroup.subtree_control");
     for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
-        if (!(on & controllers[i].bit))
-            fd_write_file(folder, "cgroup.subtree_control", controllers[i].enable);
+        if (on & controllers[i].bit)
+            continue;
+        int ret = fd_write_file(folder, "cgroup.subtree_control", controllers[i].enable);
+        if (ret < 0 && controllers[i].bit == CONTROL_MEMORY)
+            return on;
     }
     return read_controllers(folder, "cgroup.subtree_control");
 }

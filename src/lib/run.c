@@ -184,7 +184,7 @@ int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run 
     *run = (struct brig_run){
         .brig = brig,
         .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1},
-        .spawned = {.pidfd = -1, .control = -1, .feed = -1, .streams = {-1, -1, -1}},
+        .spawned = SPAWNED_NONE,
         .pump = {.streams = {[BRIG_STDOUT] = {.outlet.fd = -1}, [BRIG_STDERR] = {.outlet.fd = -1}}},
         .feed = {.source = -1},
         .epoll = -1,

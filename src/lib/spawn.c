@@ -156,7 +156,7 @@ int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *p
     struct launch launch = {.control = -1, .stdin_read = -1, .out_write = -1, .err_write = -1};
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
-    *spawned = (struct spawned){.pidfd = -1, .control = -1, .feed = -1, .streams = {-1, -1, -1}};
+    *spawned = SPAWNED_NONE;
     int ret = host_adopt(brig, err);
     if (ret == 0)
         ret = prepare(&launch, spawned, brig, plan, err);

@@ -15,6 +15,12 @@ struct spawned {
     struct group group;
 };
 
+#define SPAWNED_NONE                                                                               \
+    (struct spawned)                                                                               \
+    {                                                                                              \
+        .pidfd = -1, .control = -1, .feed = -1, .streams = {-1, -1, -1}, .group = GROUP_NONE       \
+    }
+
 /* On failure nothing is left. On success everything in *spawned is the caller's. */
 int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                 struct brig_error *err);

@@ -1,0 +1,44 @@
+# The front door. `make run` and `make test` are the whole set-up on a fresh Debian machine.
+PREFIX ?= /usr/local
+
+.PHONY: all run test bench lint format fuzz install clean
+
+all: build/build.ninja
+	@ninja -C build
+
+build/build.ninja:
+	@tools/setup build
+	@meson setup build --prefix $(PREFIX) >/dev/null
+
+build-asan/build.ninja:
+	@tools/setup build test
+	@meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+
+run: all
+	@tools/demo
+
+test:
+	@tools/setup build test vm
+	@$(MAKE) --no-print-directory all build-asan/build.ninja
+	@ninja -C build-asan
+	@tools/test
+
+bench: all
+	@bench/run
+
+lint:
+	@tools/setup build test lint
+	@$(MAKE) --no-print-directory build/build.ninja
+	@tools/lint
+
+format:
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+fuzz:
+	@fuzz/run
+
+install: all
+	@meson install -C build
+
+clean:
+	rm -rf build build-asan build-fuzz
