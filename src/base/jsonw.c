@@ -103,7 +103,8 @@ void jsonw_decimal(struct jsonw *w, const char *key, uint64_t value, uint64_t sc
     char places[16];
     size_t n = 0;
     uint64_t rest = value % scale;
-    for (uint64_t unit = scale / 10; rest && unit; unit /= 10) {
+    for (uint64_t unit = scale / 10; unit > 0 && rest > 0; unit /= 10) {
+        /* cppcheck-suppress zerodivcond ; unit > 0 is the other half of the condition */
         places[n++] = (char)('0' + rest / unit);
         rest %= unit;
     }

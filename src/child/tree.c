@@ -40,6 +40,7 @@ static long add_children(struct list *list, int taskfd, const char *path, int pa
     long n;
     while ((n = sys3(__NR_read, fd, text, sizeof text)) > 0) {
         for (long i = 0; i < n; i++) {
+            /* NOLINTNEXTLINE(clang-analyzer-core.*): the kernel filled it in */
             if (text[i] >= '0' && text[i] <= '9') {
                 pid = pid * 10 + (uint32_t)(text[i] - '0');
             } else if (pid) {
@@ -64,6 +65,7 @@ struct entry { /* struct linux_dirent64, which the kernel's headers do not offer
 static uint32_t to_number(const char *text)
 {
     uint32_t value = 0;
+    /* NOLINTNEXTLINE(clang-analyzer-core.*): the kernel filled it in */
     for (; *text >= '0' && *text <= '9'; text++)
         value = value * 10 + (uint32_t)(*text - '0');
     return *text ? 0 : value;

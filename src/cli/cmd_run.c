@@ -165,13 +165,13 @@ static void show_usage(const struct brig_result *result)
 {
     char wall[UNITS_TEXT_SIZE], cpu[UNITS_TEXT_SIZE], memory[UNITS_TEXT_SIZE] = "unknown";
     const struct brig_usage *usage = &result->usage;
+    uint64_t output = result->out.bytes + result->err.bytes;
     units_format_duration(usage->wall_ns, wall);
     units_format_duration(usage->cpu_user_ns + usage->cpu_system_ns, cpu);
     if (usage->memory_peak_bytes != BRIG_UNKNOWN)
         units_format_size(usage->memory_peak_bytes, memory);
     term_message("%s; %s real, %s processor, %s memory at most, %llu bytes of output",
-                 brig_status_name(result->status), wall, cpu, memory,
-                 (unsigned long long)(result->out.bytes + result->err.bytes));
+                 brig_status_name(result->status), wall, cpu, memory, (unsigned long long)output);
     show_missing(&result->isolation);
 }
 

@@ -127,7 +127,7 @@ static int set_own(struct run_options *options, struct files *files, enum own ow
 static int set_option(struct run_options *options, struct files *files, const struct found *found,
                       const char *value, struct brig_error *err)
 {
-    if (!found->key)
+    if (!found->key || !value) /* every key takes a value */
         return set_own(options, files, (enum own)found->own, value);
     if (strcmp(found->key->name, "stdin") == 0 && strcmp(value, "-") == 0) {
         options->own_stdin = true;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -270,6 +271,10 @@ static int add_layers(struct plan *plan, const struct brig *brig, const struct b
     static const char *const cell[] = {"user", "mount", "pid",     "net",      "ipc",
                                        "uts",  "view",  "seccomp", "landlock", "capabilities"};
     const char *group = plan->use_group ? brig->place.backend->name : NULL;
+    if (group)
+        add_layer(plan, "cgroup", BRIG_LAYER_APPLIED, group);
+    else
+        add_layer(plan, "cgroup", BRIG_LAYER_MISSING, brig->place.why);
     add_limit_layer(plan, "memory", plan->limits.memory_bytes, group,
                     "sampling of the tree every 50 ms, RLIMIT_DATA per process");
     add_limit_layer(plan, "pids", plan->limits.pids, group, "sampling of the tree every 50 ms");
@@ -321,7 +326,6 @@ static int check_required(const struct plan *plan, const struct strings *lists,
 
 static int fill_command(struct plan *plan, const struct brig_spec *spec, struct brig_error *err)
 {
-    extern char **environ;
     if (spec->command.count == 0)
         return error_usage(err, STAGE, "command: there is none");
     int ret = environment_build(&plan->env, spec, environ, err);

@@ -3,11 +3,15 @@
 The binary is $BRIG (default: build/brig). Each test gets a token that is put into the guest's
 environment; when the test ends, no process on the machine may carry it, and no cgroup of the brig
 processes that the test started may be left.
+
+Tests wait for events, never for time to pass. Where a limit on time is what is tested, it is
+multiplied by SLOW.
 """
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import uuid
 
@@ -18,6 +22,33 @@ BRIG = os.environ.get("BRIG", os.path.join(ROOT, "build", "brig"))
 
 # Emulated machines are slow: every limit on time in a test is multiplied by this.
 SLOW = float(os.environ.get("BRIG_TEST_SLOW", "1"))
+
+# A guest in Python: isolated from the caller's settings, and quick to start.
+PYTHON = [sys.executable, "-I", "-S", "-c"]
+
+# A shell guest that is hard to get rid of: a process in a session of its own, its parent gone,
+# SIGTERM ignored by it and by the main process. Prints the pid of that process as its first line.
+STUBBORN = "trap '' TERM; setsid sh -c 'sleep 300 & echo $!'; "
+
+# An instrumented binary needs more memory and more descriptors than the real one.
+with open(BRIG, "rb") as binary:
+    SANITIZED = b"__asan_init" in binary.read()
+
+
+def pytest_collection_modifyitems(items):
+    """No test hangs: each gets a limit of its own unless it has set one."""
+    for item in items:
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(90 * SLOW))
+
+
+def is_alive(pid):
+    """Does a process with this pid exist, zombies not counted?"""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return stat.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
 
 
 def processes_with(token):
@@ -32,23 +63,29 @@ def processes_with(token):
                 text = environ.read()
             with open(f"/proc/{entry}/cmdline", "rb") as cmdline:
                 text += cmdline.read()
-            with open(f"/proc/{entry}/stat", "rb") as stat:
-                state = stat.read().rsplit(b")", 1)[1].split()[0]
         except OSError:
             continue
-        if needle in text and state not in (b"Z", b"X"):
+        if needle in text and is_alive(entry):
             found.append(int(entry))
     return found
 
 
-def groups_of(pid):
-    """Folders of cgroups that the supervisor with this pid made."""
+def maker_of(name):
+    """The pid in the name of a cgroup that a brig supervisor made, or None."""
+    parts = name.split(".")
+    if parts[0] == "brig" and len(parts) >= 4 and parts[2].isdigit():
+        return int(parts[2])
+    if parts[0] == "brig-supervisor" and len(parts) == 2 and parts[1].isdigit():
+        return int(parts[1])
+    return None
+
+
+def groups_of(pids):
+    """Folders of cgroups that the supervisors with these pids made."""
+    makers = set(pids)
     found = []
     for root, folders, _ in os.walk("/sys/fs/cgroup"):
-        for name in folders:
-            parts = name.split(".")
-            if parts[0] == "brig" and len(parts) >= 4 and parts[2] == str(pid):
-                found.append(os.path.join(root, name))
+        found += [os.path.join(root, name) for name in folders if maker_of(name) in makers]
     return found
 
 
@@ -59,11 +96,24 @@ def wait_until(condition, seconds=5.0):
         value = condition()
         if value or time.monotonic() > end:
             return value
-        time.sleep(0.005)
+        time.sleep(0.002)
+
+
+def wait_for_file(path, seconds=20.0):
+    assert wait_until(lambda: os.path.exists(path), seconds), f"{path} was not made"
+
+
+def message(done):
+    """What brig said on stderr, as text; every message is one or more whole lines of its own."""
+    text = done.stderr.decode()
+    assert text.endswith("\n") or not text
+    return text
 
 
 class Brig:
     """Starts brig processes for one test and remembers them."""
+
+    binary = BRIG
 
     def __init__(self, tmp_path):
         self.token = "brigtest-" + uuid.uuid4().hex
@@ -72,14 +122,15 @@ class Brig:
 
     def command(self, *args, verb="run"):
         options = ["-e", f"BRIG_TEST_TOKEN={self.token}"] if verb == "run" else []
-        return [BRIG, verb, *options, *[str(a) for a in args]]
+        return [self.binary, verb, *options, *[str(a) for a in args]]
 
-    def start(self, *args, verb="run", **kw):
-        """A Popen of `brig VERB ARGS`; stdout and stderr are pipes unless said otherwise."""
+    def start(self, *args, verb="run", before=(), **kw):
+        """A Popen of `brig VERB ARGS`; stdout and stderr are pipes unless said otherwise. `before`
+        is a command that executes brig: setpriv, unshare, ..."""
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
         kw.setdefault("stdin", subprocess.DEVNULL)
-        process = subprocess.Popen(self.command(*args, verb=verb), **kw)
+        process = subprocess.Popen([*before, *self.command(*args, verb=verb)], **kw)
         self.pids.append(process.pid)
         return process
 
@@ -87,14 +138,7 @@ class Brig:
         """CompletedProcess of `brig VERB ARGS`, bytes in and out."""
         if input is not None:
             kw["stdin"] = subprocess.PIPE
-        process = self.start(*args, verb=verb, **kw)
-        try:
-            out, err = process.communicate(input=input, timeout=timeout * SLOW)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return finish(self.start(*args, verb=verb, **kw), timeout, input)
 
     def result(self, *args, **kw):
         """The result object of `brig run --json ARGS`."""
@@ -102,11 +146,28 @@ class Brig:
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
+    def result_of(self, process, timeout=60):
+        """The result object of a `brig run --json` that was started before."""
+        done = finish(process, timeout)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
     def survivors(self):
         return processes_with(self.token)
 
     def left_groups(self):
-        return [group for pid in self.pids for group in groups_of(pid)]
+        return groups_of(self.pids)
+
+
+def finish(process, timeout=60, input=None):
+    """Wait for a process that was started before; it is killed if it takes too long."""
+    try:
+        out, err = process.communicate(input=input, timeout=timeout * SLOW)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture
@@ -123,6 +184,12 @@ def brig(tmp_path):
             pass
     assert not survivors, "processes survived the run"
     assert not groups, "cgroups survived the run"
+
+
+@pytest.fixture
+def marker(tmp_path):
+    """A file that a guest makes to say that it has started, or come to some point."""
+    return tmp_path / "marker"
 
 
 @pytest.fixture

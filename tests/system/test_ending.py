@@ -1,0 +1,425 @@
+"""Cases 1 to 9: however a run ends, it ends in time, with the truth, and nothing survives."""
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import (PYTHON, SLOW, STUBBORN, finish, is_alive, message, processes_with,
+                      wait_for_file, wait_until)
+
+
+def started(process):
+    """The first line of a guest that passes its stdout on: what it says when it is ready."""
+    line = process.stdout.readline()
+    assert line, process.stderr.read()
+    return line.strip().decode()
+
+
+def timed(function):
+    begin = time.monotonic()
+    value = function()
+    return value, time.monotonic() - begin
+
+
+# ---- 1 ---------------------------------------------------------------------------------------
+
+def test_case_01_child_holds_the_pipe(brig):
+    """The main process exits, a child keeps the pipe: back at once, its output kept."""
+    result, seconds = timed(lambda: brig.result("--", "sh", "-c", "sleep 60 & echo hi"))
+    assert (result["status"], result["exit_code"], result["stdout"]) == ("exited", 0, "hi\n")
+    assert result["notes"] is None
+    assert seconds < 1 * SLOW
+    assert not brig.survivors()
+
+
+def test_case_01_child_holds_the_pipe_live(brig):
+    """The same with the streams passed on: their reader sees the end of file."""
+    done, seconds = timed(lambda: brig.run("--", "sh", "-c", "sleep 60 & echo hi; exit 7"))
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"hi\n", b"")
+    assert seconds < 1 * SLOW
+    assert not brig.survivors()
+
+
+def test_case_01_child_goes_on_writing(brig):
+    """A child that writes for ever is not waited for either."""
+    result, seconds = timed(lambda: brig.result(
+        "--output", "unlimited", "--on-output-limit", "kill", "--output", "512M",
+        "--", "sh", "-c", "yes & exit 0"))
+    assert (result["status"], result["exit_code"]) == ("exited", 0)
+    assert seconds < 2 * SLOW
+
+
+# ---- 2 ---------------------------------------------------------------------------------------
+
+def test_case_02_stubborn_tree_after_normal_exit(brig):
+    result = brig.result("--", "sh", "-c", STUBBORN + "exit 3")
+    assert (result["status"], result["exit_code"]) == ("exited", 3)
+    assert not is_alive(int(result["stdout"]))
+    assert not brig.survivors()
+
+
+def test_case_02_stubborn_tree_after_timeout(brig):
+    result = brig.result("--timeout", "300ms", "-k", "200ms", "--",
+                         "sh", "-c", STUBBORN + "sleep 300")
+    assert (result["status"], result["signal"]) == ("timeout", signal.SIGKILL)
+    assert not is_alive(int(result["stdout"]))
+    assert not brig.survivors()
+
+
+def test_case_02_stubborn_tree_after_cancel(brig):
+    process = brig.start("-k", "200ms", "--", "sh", "-c", STUBBORN + "sleep 300")
+    pid = int(started(process))
+    assert is_alive(pid)
+    process.send_signal(signal.SIGTERM)
+    assert finish(process).returncode == 128 + signal.SIGTERM
+    assert not is_alive(pid)
+    assert not brig.survivors()
+
+
+@pytest.mark.limits
+@pytest.mark.parametrize("status, options, hungry", [
+    ("output_limit", ["--output", "100K"], "yes"),
+    ("pids_limit", ["--pids", "40"], "for i in $(seq 100); do sleep 300 & done; wait"),
+    ("cpu_limit", ["--cpu-time", "200ms"], "while :; do :; done"),
+    ("memory_limit", ["-m", "48M"], "head -c 200M /dev/zero | tail"),
+])
+def test_case_02_stubborn_tree_after_limit(brig, status, options, hungry):
+    result = brig.result(*options, "-k", "200ms", "--", "sh", "-c", STUBBORN + hungry)
+    assert result["status"] == status
+    assert not is_alive(int(result["stdout"].split()[0]))
+    assert not brig.survivors()
+
+
+def test_case_02_stubborn_tree_after_supervisor_killed(brig):
+    process = brig.start("--", "sh", "-c", STUBBORN + "sleep 300")
+    pid = int(started(process))
+    assert is_alive(pid)
+    process.kill()
+    process.wait()
+    assert wait_until(lambda: not brig.survivors(), 1), "survived a second"
+    assert not is_alive(pid)
+    assert wait_until(lambda: not brig.left_groups(), 1), "a cgroup was left"
+    finish(process)
+
+
+# ---- 3, 4, 5 ---------------------------------------------------------------------------------
+
+def test_case_03_setsid_child_holds_the_pipe_at_timeout(brig):
+    """Back within timeout + kill-after + 1 s."""
+    result, seconds = timed(lambda: brig.result(
+        "--timeout", "300ms", "-k", "500ms", "--", "sh", "-c", STUBBORN + "sleep 300"))
+    assert result["status"] == "timeout"
+    assert 0.3 <= seconds < 0.3 + 0.5 + 1 * SLOW
+
+
+def test_case_03_well_behaved_tree_does_not_wait_for_kill_after(brig):
+    """SIGTERM reaches a child in another session too: kill-after is not used up."""
+    _, seconds = timed(lambda: brig.result(
+        "--timeout", "200ms", "-k", "30s", "--", "sh", "-c", "setsid sleep 300 & exec sleep 300"))
+    assert seconds < 0.2 + 1 * SLOW
+
+
+def test_case_04_guest_closes_its_streams(brig):
+    """The timeout still counts when there is nothing left to read."""
+    result, seconds = timed(lambda: brig.result(
+        "--timeout", "300ms", "--", "sh", "-c", "exec >&- 2>&-; exec sleep 300"))
+    assert result["status"] == "timeout"
+    assert 0.3 <= seconds < 0.3 + 1 * SLOW
+
+
+def test_case_04_guest_closes_its_streams_and_exits_later(brig, marker):
+    """The end of the streams is not the end of the run."""
+    result = brig.result("--", "sh", "-c", f"exec >&- 2>&-; sleep 0.2; touch {marker}; exit 5")
+    assert (result["status"], result["exit_code"]) == ("exited", 5)
+    assert marker.exists()
+
+
+def test_case_05_guest_stops_itself(brig):
+    result, seconds = timed(lambda: brig.result(
+        "--timeout", "300ms", "-k", "5s", "--", "sh", "-c", "kill -STOP $$"))
+    assert result["status"] == "timeout"
+    assert seconds < 0.3 + 1 * SLOW, "a stopped process has to see SIGTERM"
+
+
+def test_case_05_whole_tree_stopped_and_stubborn(brig):
+    guest = STUBBORN + "sleep 300 & kill -STOP $! $$"
+    result, seconds = timed(lambda: brig.result(
+        "--timeout", "300ms", "-k", "200ms", "--", "sh", "-c", guest))
+    assert result["status"] == "timeout"
+    assert seconds < 0.5 + 1 * SLOW
+    assert not brig.survivors()
+
+
+TRACED = """
+import ctypes, os, signal, time
+ATTACH = 16
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(0x59616d61, ctypes.c_ulong(-1), 0, 0, 0)  # where yama wants it: anybody may trace
+main = os.getpid()
+if os.fork() == 0:
+    if libc.ptrace(ATTACH, main, None, None) != 0:
+        print("cannot trace", ctypes.get_errno(), flush=True)
+    os.waitpid(main, 0x40000000)  # __WALL: it is stopped now, and stays so
+    print("traced", flush=True)
+    while True:
+        time.sleep(60)
+while True:
+    time.sleep(60)
+"""
+
+
+def test_case_05_guest_is_ptraced(brig):
+    """A tracer that never lets its victim go does not keep it alive."""
+    result, seconds = timed(lambda: brig.result(
+        "--timeout", f"{1 * SLOW}s", "-k", "200ms", "--", *PYTHON, TRACED))
+    assert (result["status"], result["stdout"]) == ("timeout", "traced\n")
+    assert seconds < 2.2 * SLOW
+    assert not brig.survivors()
+
+
+def test_case_05_guest_stops_init(brig):
+    """A guest that may signal brig's own init gains nothing by stopping it."""
+    result, seconds = timed(lambda: brig.result(
+        "--timeout", "300ms", "-k", "200ms", "--", "sh", "-c", "kill -STOP $PPID; sleep 300"))
+    assert result["status"] == "timeout"
+    assert seconds < 0.5 + 1 * SLOW
+    assert not brig.survivors()
+
+
+def test_case_05_guest_kills_init(brig):
+    """Nor by killing it: all of the tree dies, and the result does not claim to know more."""
+    result = brig.result("--timeout", "20s", "--", "sh", "-c",
+                         STUBBORN + "kill -KILL $PPID; sleep 300")
+    assert result["status"] == "error"
+    assert "init" in result["notes"]
+    assert not is_alive(int(result["stdout"]))
+    assert not brig.survivors()
+
+
+# ---- 6, 7, 8 ---------------------------------------------------------------------------------
+
+BOMB = "bomb() { bomb | bomb & }; bomb; sleep 300"
+
+
+@pytest.mark.limits
+def test_case_06_fork_bomb_ends_at_once(brig):
+    result = brig.result("--timeout", "60s", "--", "bash", "-c", BOMB)
+    assert result["status"] == "pids_limit"
+    assert result["usage"]["wall_seconds"] < 2 * SLOW
+    assert "--pids" in result["notes"]
+    assert not brig.survivors()
+
+
+@pytest.mark.limits
+def test_case_06_other_work_goes_on(brig, marker):
+    """With forks failing instead of ending the run, the bomb goes on; so does all other work."""
+    process = brig.start("--json", "--on-pids-limit", "fail", "--timeout", f"{2 * SLOW}s",
+                         "--", "bash", "-c", f"touch {marker}; " + BOMB)
+    wait_for_file(marker)
+    slowest = 0
+    while process.poll() is None:
+        slowest = max(slowest, timed(lambda: subprocess.run(["true"], check=True))[1])
+    assert slowest < 1.5 * SLOW
+    result = brig.result_of(process)
+    assert result["status"] == "timeout"
+    assert result["usage"]["pids_peak"] is None or result["usage"]["pids_peak"] <= 100
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_case_07_cancel_within_a_second(brig, number):
+    process = brig.start("-k", "30s", "--", "sh", "-c", "sleep 300 & echo ready; wait")
+    started(process)
+    process.send_signal(number)
+    done, seconds = timed(lambda: finish(process))
+    assert done.returncode == 128 + number
+    assert f"SIG{signal.Signals(number).name[3:]}" in message(done)
+    assert seconds < 1 * SLOW
+    assert not brig.survivors()
+
+
+def test_case_07_cancel_waits_kill_after_for_the_stubborn(brig):
+    process = brig.start("-k", "500ms", "--", "sh", "-c", STUBBORN + "sleep 300")
+    started(process)
+    process.send_signal(signal.SIGTERM)
+    _, seconds = timed(lambda: finish(process))
+    assert 0.4 <= seconds < 0.5 + 1 * SLOW
+    assert not brig.survivors()
+
+
+def test_case_07_cancelled_guest_may_say_goodbye(brig, tmp_path):
+    """What a guest does on SIGTERM is kept: its last words and its exit code."""
+    process = brig.start("--result", tmp_path / "r", "-k", "30s", "--", "sh", "-c",
+                         "trap 'echo bye; exit 9' TERM; echo ready; while :; do sleep 0.01; done")
+    started(process)
+    process.send_signal(signal.SIGTERM)
+    done = finish(process)
+    result = json.loads((tmp_path / "r").read_text())
+    assert done.stdout == b"bye\n"
+    assert (result["status"], result["exit_code"]) == ("cancelled", 9)
+
+
+ZOMBIES = """
+import os, sys
+for i in range(1000):
+    if os.fork() == 0:
+        os._exit(0)
+print("made", flush=True)
+"""
+
+
+def test_case_08_thousand_zombies(brig):
+    """A main process that never waited for 1,000 children: all are reaped, and quickly."""
+    result, seconds = timed(lambda: brig.result("--pids", "1100", "--", *PYTHON, ZOMBIES))
+    assert (result["status"], result["exit_code"], result["stdout"]) == ("exited", 0, "made\n")
+    assert seconds < 10 * SLOW
+
+
+def test_case_08_thousand_zombies_at_timeout(brig):
+    """Zombies of a process that is still alive, when it has to end."""
+    result = brig.result("--pids", "1100", "--timeout", f"{2 * SLOW}s", "--", *PYTHON,
+                         ZOMBIES + "import time\nwhile True: time.sleep(60)")
+    assert (result["status"], result["stdout"]) == ("timeout", "made\n")
+    assert not brig.survivors()
+
+
+def test_case_08_orphans_are_adopted_and_reaped(brig):
+    """Hundreds of daemons, one after the other, below a limit of ten: brig's init reaps them."""
+    guest = "for i in $(seq 200); do sh -c 'true &'; done; echo done"
+    result = brig.result("--pids", "10", "--", "sh", "-c", guest)
+    assert (result["status"], result["stdout"]) == ("exited", "done\n")
+
+
+def test_case_08_daemon_has_a_parent(brig):
+    """A daemon is adopted by the parent of the main process, not by the machine's init."""
+    guest = ("echo $PPID; sh -c '(while [ $(cut -d\" \" -f4 /proc/self/stat) = x ]; do :; done;"
+             " sleep 0.2; sh -c \"ps -o ppid= -p \\$PPID\") &'; sleep 0.5")
+    code = """
+import os, time
+print(os.getppid(), flush=True)
+if os.fork() == 0:
+    parent = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == parent:
+            time.sleep(0.001)
+        print(os.getppid(), flush=True)
+    os._exit(0)
+os.wait()
+time.sleep(30)
+"""
+    del guest
+    process = brig.start("--", *PYTHON, code)
+    assert started(process) == started(process)
+    process.terminate()
+    finish(process)
+
+
+# ---- 9 ---------------------------------------------------------------------------------------
+
+def refused(brig, *args, **kw):
+    """Run what cannot be executed: (exit code, message), the same in the result object."""
+    done = brig.run("--json", *args, **kw)
+    text = message(done)
+    result = json.loads(done.stdout)
+    assert result["status"] == "error"
+    assert (result["exit_code"], result["signal"]) == (None, None)
+    assert result["error"]["stage"] == "exec"
+    assert result["error"]["text"] in text
+    return done.returncode, text
+
+
+def test_case_09_missing_file(brig, tmp_path):
+    code, text = refused(brig, "--", tmp_path / "absent")
+    assert code == 127
+    assert str(tmp_path / "absent") in text and "no such file" in text
+
+
+def test_case_09_missing_in_path(brig):
+    code, text = refused(brig, "--", "no-such-command-here")
+    assert code == 127
+    assert "no-such-command-here" in text and "PATH" in text
+
+
+def test_case_09_part_of_the_path_is_a_file(brig, script):
+    path = script("file", "") + "/command"
+    code, text = refused(brig, "--", path)
+    assert code == 127
+    assert path in text and "not a folder" in text
+
+
+def test_case_09_folder(brig, tmp_path):
+    code, text = refused(brig, "--", tmp_path)
+    assert code == 126
+    assert str(tmp_path) in text and "is a folder" in text
+
+
+def test_case_09_not_executable(brig, script):
+    path = script("plain", "#!/bin/sh\n", 0o644)
+    code, text = refused(brig, "--", path)
+    assert code == 126
+    assert path in text and "not executable" in text
+
+
+def test_case_09_not_executable_in_path(brig, script, tmp_path):
+    path = script("plain", "#!/bin/sh\n", 0o644)
+    code, text = refused(brig, "-e", f"PATH={tmp_path}", "--", "plain")
+    assert code == 126
+    assert path in text and "not executable" in text
+
+
+def test_case_09_missing_interpreter(brig, script):
+    path = script("script", "#!/no/such/interpreter -x\n")
+    code, text = refused(brig, "--", path)
+    assert code == 126
+    assert path in text and "/no/such/interpreter" in text and "interpreter" in text
+
+
+def test_case_09_missing_loader(brig, tmp_path):
+    """A program whose dynamic loader does not exist: not "no such file" of the program."""
+    path = tmp_path / "program"
+    with open("/bin/true", "rb") as source:
+        image = source.read()
+    broken = re.sub(rb"/lib(64)?/ld-linux[^\0]*(?=\0)",
+                    lambda found: found.group()[:-1] + b"X", image, count=1)
+    assert broken != image
+    path.write_bytes(broken)
+    path.chmod(0o755)
+    code, text = refused(brig, "--", path)
+    assert code == 126
+    assert str(path) in text and "loader" in text
+
+
+def test_case_09_neither_program_nor_script(brig, script):
+    path = script("text", "hello\n")
+    code, text = refused(brig, "--", path)
+    assert code == 126
+    assert path in text and "#!" in text
+
+
+def test_case_09_one_argument_too_long(brig, tmp_path):
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"command": ["/bin/true", "x" * 200_000]}))
+    code, text = refused(brig, "--spec", spec)
+    assert code == 126
+    assert "/bin/true" in text and "too long" in text
+
+
+def test_case_09_argument_list_too_long(brig, tmp_path):
+    """Many arguments that are each short enough; a small stack makes for a small maximum."""
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"command": ["/bin/true"] + ["x" * 1000] * 500}))
+    small = 256 * 1024
+    code, text = refused(brig, "--spec", spec, preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_STACK, (small, small)))
+    assert code == 126
+    assert "/bin/true" in text and "too long" in text
+
+
+def test_case_09_guest_may_itself_exit_with_those_codes(brig):
+    """126 and 127 of a guest are its own, and the result can tell."""
+    for code in (124, 125, 126, 127):
+        result = brig.result("--", "sh", "-c", f"exit {code}")
+        assert (result["status"], result["exit_code"]) == ("exited", code)
