@@ -33,10 +33,13 @@ static inline void skip_because(const char *why)
     skip();
 }
 
-/* The test says what is right, and src/ does not do it yet. Take the call away with the fix. */
+/* The test says what is right, and src/ does not do it yet. Take the call away with the fix; with
+ * BRIG_KNOWN_BUGS set in the environment the test runs, to see it fail. */
 static inline void known_bug(const char *where)
 {
-    fprintf(stderr, "skipped, a known bug of %s\n", where);
+    if (getenv("BRIG_KNOWN_BUGS"))
+        return;
+    fprintf(stderr, "skipped, a known bug: %s\n", where);
     skip();
 }
 
