@@ -5,31 +5,30 @@
 #include <fcntl.h>
 #include <string.h>
 
-ssize_t fd_reread(int fd, char *out, size_t size)
-{
-    size_t used = 0;
-    for (;;) {
-        ssize_t n = pread(fd, out + used, size - used, (off_t)used);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        if (n == 0)
-            break;
-        used += (size_t)n;
-        if (used == size)
-            return -EFBIG;
-    }
-    out[used] = 0;
-    return (ssize_t)used;
-}
+/* The kernel's own files come in pieces of up to a page; a piece that is clearly shorter is the
+ * last one, and the read that would only say so can be saved. */
+#define SURELY_LAST 2048
 
 ssize_t fd_read_file(int dirfd, const char *path, char *out, size_t size)
 {
     autofd fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    return fd_reread(fd, out, size);
+    size_t used = 0;
+    for (;;) {
+        ssize_t n = read(fd, out + used, size - used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        used += (size_t)n;
+        if (used == size)
+            return -EFBIG;
+        if (n < SURELY_LAST)
+            break;
+    }
+    out[used] = 0;
+    return (ssize_t)used;
 }
 
 int fd_write_file(int dirfd, const char *path, const char *text)

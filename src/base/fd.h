@@ -29,12 +29,9 @@ static inline int take_fd(int *fd)
 #define autofd   __attribute__((cleanup(fd_close_at))) int
 #define autofree __attribute__((cleanup(free_at)))
 
-/* Read a whole small file (a kernel counter, say) into out, NUL-terminated. Returns its length or
- * -errno; -EFBIG if it does not fit. */
+/* Read a whole small file of the kernel's (a counter, say) into out, NUL-terminated. Returns its
+ * length or -errno; -EFBIG if it does not fit. */
 ssize_t fd_read_file(int dirfd, const char *path, char *out, size_t size);
-
-/* The same from an open descriptor, from its beginning. */
-ssize_t fd_reread(int fd, char *out, size_t size);
 
 /* Write the text to an existing file. Returns 0 or -errno. */
 int fd_write_file(int dirfd, const char *path, const char *text);

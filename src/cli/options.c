@@ -129,10 +129,6 @@ static int set_option(struct run_options *options, struct files *files, const st
 {
     if (!found->key || !value) /* every key takes a value */
         return set_own(options, files, (enum own)found->own, value);
-    if (strcmp(found->key->name, "stdin") == 0 && strcmp(value, "-") == 0) {
-        options->own_stdin = true;
-        return 0;
-    }
     return brig_spec_set(options->spec, found->key->name, value, BRIG_FROM_OPTION, found->name,
                          err);
 }
@@ -235,8 +231,6 @@ static int read_all(struct run_options *options, int argc, char **argv, struct b
                                     (size_t)(argc - at), err);
     else if (ret == 0 && !files.spec)
         ret = error_usage(err, STAGE, "no command; see brig run --help");
-    if (ret == 0 && options->own_stdin)
-        ret = brig_spec_set_stdin(options->spec, STDIN_FILENO, err);
     return ret;
 }
 

@@ -19,7 +19,6 @@ extern const size_t own_option_count;
 struct run_options {
     struct brig_spec *spec;
     bool json, dry_run, quiet, verbose, help;
-    bool own_stdin;     /* --stdin - */
     const char *result; /* FILE or fd:N */
     const char *events;
 };

@@ -45,7 +45,7 @@ static struct brig_output output_of(const struct pump_stream *s)
         .len = s->capture.len,
         .bytes = s->bytes,
         .omitted = s->omitted,
-        .omitted_at = s->omitted && !s->omitted_at ? s->capture.len : s->omitted_at,
+        .omitted_at = s->omitted_at,
         .truncated = s->omitted > 0,
     };
 }

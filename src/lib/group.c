@@ -60,31 +60,32 @@ int group_write_number(int folder, const char *file, uint64_t value)
     return fd_write_file(folder, file, text);
 }
 
-int group_own_path(const char *controller, char *controllers, size_t controllers_size, char *path,
-                   size_t path_size)
+/* Is `name` one of the names, separated by commas? */
+static bool lists(const char *names, size_t len, const char *name)
 {
-    char text[4096];
-    ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/cgroup", text, sizeof text);
-    if (n < 0)
-        return (int)n;
-    char *save = NULL;
-    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *names = strchr(line, ':');
-        char *own = names ? strchr(names + 1, ':') : NULL;
-        if (!own)
+    size_t name_len = strlen(name);
+    for (size_t at = 0; at <= len; at++) {
+        size_t n = strcspn(names + at, ",:");
+        if (n == name_len && memcmp(names + at, name, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+int group_own_path(const char *own_groups, const char *controller, char *controllers,
+                   size_t controllers_size, char *path, size_t path_size)
+{
+    for (const char *line = own_groups; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        /* "NUMBER:NAME,NAME:PATH" */
+        size_t end = strcspn(line, "\n");
+        const char *names = memchr(line, ':', end);
+        const char *own = names ? memchr(names + 1, ':', end - (size_t)(names + 1 - line)) : NULL;
+        if (!own || !lists(names + 1, (size_t)(own - names - 1), controller))
             continue;
-        *own++ = 0;
-        names++;
-        bool found = !*controller && !*names;
-        size_t len = strlen(controller);
-        for (const char *p = names; *controller && p; p = strchr(p, ',')) {
-            p += *p == ',';
-            found |= strncmp(p, controller, len) == 0 && (!p[len] || p[len] == ',');
-        }
-        if (!found)
-            continue;
-        snprintf(controllers, controllers_size, "%s", names);
-        return snprintf(path, path_size, "%s", own) < (int)path_size ? 0 : -ENAMETOOLONG;
+        snprintf(controllers, controllers_size, "%.*s", (int)(own - names - 1), names + 1);
+        int len = (int)(end - (size_t)(own + 1 - line));
+        return snprintf(path, path_size, "%.*s", len, own + 1) < (int)path_size ? 0 : -ENAMETOOLONG;
     }
     return -ENOENT;
 }
@@ -209,9 +210,11 @@ void group_place_open(struct group_place *place)
 {
     static const struct group_backend *const backends[] = {&group_backend_v2, &group_backend_v1};
     char why[sizeof place->why] = "";
+    char own_groups[8192] = "";
+    fd_read_file(AT_FDCWD, "/proc/self/cgroup", own_groups, sizeof own_groups);
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
         *place = (struct group_place){.backend = backends[i], .leaf_parent = -1};
-        if (backends[i]->find(place) == 0) {
+        if (backends[i]->find(place, own_groups) == 0) {
             group_place_rename(place);
             sweep(place);
             return;

@@ -63,8 +63,9 @@ _Static_assert(GROUP_FOLDERS_MAX == 5, "GROUP_NONE lists the folders one by one"
 /* One kind of hierarchy. */
 struct group_backend {
     const char *name; /* "cgroup v2" */
-    /* Fill in folders, controllers, path and why. Returns 0 if there is a place at all. */
-    int (*find)(struct group_place *place);
+    /* Fill in folders, controllers, path and why, from what /proc/self/cgroup says. Returns 0 if
+     * there is a place at all. */
+    int (*find)(struct group_place *place, const char *own_groups);
     /* Set the limits of a group whose folders are made, and open its event descriptors. */
     int (*limit)(struct group *group, const struct group_limits *limits, struct brig_error *err);
     void (*read)(const struct group *group, struct group_counters *counters);
@@ -102,9 +103,9 @@ uint64_t group_read_number(int folder, const char *file);
 int group_write_number(int folder, const char *file, uint64_t value);
 /* Send SIGKILL to every process listed in the folder's cgroup.procs, once. Returns how many. */
 int group_kill_listed(int folder);
-/* This process's path in the hierarchy with that controller ("" for v2): 0 or -errno. The part of
- * the line that names the controllers goes to `controllers`. */
-int group_own_path(const char *controller, char *controllers, size_t controllers_size, char *path,
-                   size_t path_size);
+/* From the lines of /proc/self/cgroup, the path in the hierarchy with that controller ("" for v2):
+ * 0 or -errno. The part of the line that names the controllers goes to `controllers`. */
+int group_own_path(const char *own_groups, const char *controller, char *controllers,
+                   size_t controllers_size, char *path, size_t path_size);
 
 #endif

@@ -43,10 +43,10 @@ static int open_v1(const char *path)
 /* The caller's own group in the hierarchy of a controller. In a container without a cgroup
  * namespace the path names something outside of it, and what is mounted is the container's own
  * group. */
-static int open_own(const char *controller, char *path, size_t size)
+static int open_own(const char *own_groups, const char *controller, char *path, size_t size)
 {
     char names[64], own[256];
-    int ret = group_own_path(controller, names, sizeof names, own, sizeof own);
+    int ret = group_own_path(own_groups, controller, names, sizeof names, own, sizeof own);
     if (ret < 0)
         return ret;
     const char *const mounts[] = {names, controller};
@@ -83,11 +83,11 @@ static void add_folder(struct group_place *place, int fd, unsigned bit)
     place->count++;
 }
 
-static int find(struct group_place *place)
+static int find(struct group_place *place, const char *own_groups)
 {
     for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
         char path[sizeof place->path];
-        autofd fd = open_own(controllers[i].name, path, sizeof path);
+        autofd fd = open_own(own_groups, controllers[i].name, path, sizeof path);
         if (fd < 0)
             continue;
         if (faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {

@@ -145,7 +145,7 @@ static int search_upwards(struct group_place *place, const char *root, char *own
     }
 }
 
-static int find(struct group_place *place)
+static int find(struct group_place *place, const char *own_groups)
 {
     static const char *const roots[] = {ROOT, ROOT "/unified"};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
@@ -153,7 +153,7 @@ static int find(struct group_place *place)
         char names[8], own[sizeof place->path];
         if (statfs(roots[i], &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
             continue;
-        if (group_own_path("", names, sizeof names, own, sizeof own) < 0)
+        if (group_own_path(own_groups, "", names, sizeof names, own, sizeof own) < 0)
             continue;
         /* A v2 tree without memory is the empty half of a hybrid set-up: v1 has the rest. */
         autofd root = open(roots[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -133,8 +133,9 @@ static int open_workdir(struct plan *plan, const struct brig_spec *spec, struct 
 static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct brig_error *err)
 {
     const char *path = spec->values[KEY_STDIN].text;
-    if (spec->stdin_fd >= 0) {
-        plan->feed_fd = spec->stdin_fd;
+    bool own = path && strcmp(path, "-") == 0;
+    if (spec->stdin_fd >= 0 || own) {
+        plan->feed_fd = spec->stdin_fd >= 0 ? spec->stdin_fd : STDIN_FILENO;
         return 0;
     }
     struct stat st;

@@ -59,6 +59,14 @@ void pump_done(struct pump *pump)
     pump->streams[BRIG_STDOUT].outlet.fd = pump->streams[BRIG_STDERR].outlet.fd = -1;
 }
 
+/* Bytes that nobody will see. Where the first of them were is where they are missing. */
+static void omit(struct pump_stream *s, uint64_t len)
+{
+    if (!s->omitted)
+        s->omitted_at = s->capture.len;
+    s->omitted += len;
+}
+
 /* Give out whole characters: hold the beginning of a cut one back, in front of the next chunk. */
 static void make_event(struct pump_stream *s, size_t len)
 {
@@ -91,6 +99,14 @@ bool pump_release_carry(struct pump *pump, int stream)
     return true;
 }
 
+void pump_drop_pending(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    s->bytes -= s->pending;
+    omit(s, s->pending);
+    s->pending = 0;
+}
+
 bool pump_flush(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
@@ -100,9 +116,7 @@ bool pump_flush(struct pump *pump, int stream)
             return false;
         if (n < 0) {
             s->broken = (int)-n;
-            s->omitted += s->pending;
-            s->bytes -= s->pending;
-            s->pending = 0;
+            pump_drop_pending(pump, stream);
             break;
         }
         s->pending_at += (size_t)n;
@@ -118,7 +132,7 @@ static void deliver(struct pump *pump, int stream, size_t len)
     if (len == 0)
         return;
     if (s->broken) {
-        s->omitted += len;
+        omit(s, len);
         return;
     }
     s->bytes += len;
@@ -127,7 +141,7 @@ static void deliver(struct pump *pump, int stream, size_t len)
         if (s->capture.failed) { /* no memory: what cannot be kept is counted as left out */
             s->broken = s->capture.failed;
             s->bytes -= len;
-            s->omitted += len;
+            omit(s, len);
             return;
         }
     }
@@ -148,11 +162,12 @@ static void account(struct pump *pump, int stream, size_t len)
         pump->left -= take;
     if (take < len && pump->truncate) {
         tail_add(&pump->tail, stream, s->chunk + take, len - take);
-    } else if (take < len) {
-        pump->over = true;
-        s->omitted += len - take;
     }
     deliver(pump, stream, take);
+    if (take < len && !pump->truncate) {
+        pump->over = true;
+        omit(s, len - take);
+    }
 }
 
 enum pump_state pump_read(struct pump *pump, int stream)
@@ -184,15 +199,13 @@ enum pump_state pump_finish(struct pump *pump, int *stream)
         next = pump->tail.segments[pump->tail.first].stream;
     struct pump_stream *s = &pump->streams[next];
     settle_carry(s);
-    if (pump->truncate) {
-        for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
-            uint64_t dropped = pump->tail.dropped[i];
-            if (dropped && !pump->streams[i].omitted_at)
-                pump->streams[i].omitted_at = pump->streams[i].capture.len;
-            pump->streams[i].omitted += dropped;
-            pump->tail.dropped[i] = 0;
-            pump->over |= dropped > 0;
-        }
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR && pump->truncate; i++) {
+        uint64_t dropped = pump->tail.dropped[i];
+        if (!dropped)
+            continue;
+        omit(&pump->streams[i], dropped);
+        pump->tail.dropped[i] = 0;
+        pump->over = true;
     }
     size_t n = tail_take(&pump->tail, stream, s->chunk, PUMP_CHUNK - s->carry);
     if (n == 0)

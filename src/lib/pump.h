@@ -55,6 +55,9 @@ enum pump_state pump_read(struct pump *pump, int stream);
 /* Try again to get rid of what is pending: true if nothing is pending any more. */
 bool pump_flush(struct pump *pump, int stream);
 
+/* Give up what is pending. */
+void pump_drop_pending(struct pump *pump, int stream);
+
 /* After the end of both streams: deliver one chunk of the kept end. PUMP_ENDED when all is out. */
 enum pump_state pump_finish(struct pump *pump, int *stream);
 

@@ -400,16 +400,6 @@ static void step_again(struct brig_run *run)
         run->armed = 0;
 }
 
-static void drop_undelivered(struct brig_run *run)
-{
-    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
-        struct pump_stream *s = &run->pump.streams[i];
-        s->omitted += s->pending;
-        s->bytes -= s->pending;
-        s->pending = 0;
-    }
-}
-
 int brig_run_step(struct brig_run *run)
 {
     struct epoll_event events[SOURCE_COUNT];
@@ -429,7 +419,8 @@ int brig_run_step(struct brig_run *run)
     if (run->phase == PHASE_DRAINING) {
         bool empty = drain(run);
         if (!empty && now >= run->drain_until) {
-            drop_undelivered(run);
+            pump_drop_pending(&run->pump, BRIG_STDOUT);
+            pump_drop_pending(&run->pump, BRIG_STDERR);
             empty = true;
         }
         if (empty) {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/error.h"
@@ -125,17 +126,17 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
 static int clone_init(struct launch *launch, struct spawned *spawned, const struct plan *plan,
                       struct brig_error *err)
 {
-    sigset_t all, before;
+    uint64_t all = ~UINT64_C(0),
+             before; /* as the kernel sees it: libc would leave its own two out */
     struct enter *enter = &launch->enter;
     enter->stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (enter->stack == MAP_FAILED)
         return error_system(err, STAGE, errno, "cannot map a stack: %s", strerror(errno));
     enter->stack_size = STACK_SIZE;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
     long pid = enter_init(enter, &spawned->pidfd);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     munmap(enter->stack, STACK_SIZE);
     if (pid >= 0 && enter->ret < 0) {
         siginfo_t info;
