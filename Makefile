@@ -38,6 +38,7 @@ fuzz:
 	@fuzz/run
 
 install: all
+	@meson configure build -Dprefix=$(PREFIX)
 	@meson install -C build
 
 clean:
