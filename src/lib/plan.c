@@ -20,6 +20,7 @@
 
 #define STAGE "plan"
 
+#define RESERVED    (UINT64_C(1) << 30) /* address space that a process may have beyond its memory */
 #define CAPTURE_MAX (UINT64_C(1) << 30) /* the largest budget that is kept in memory */
 
 /* ---- refusals ------------------------------------------------------------------------------ */
@@ -195,8 +196,12 @@ static void add_operations(struct plan *plan, const struct brig *brig)
         uint64_t seconds = limits->cpu_time_ns / NS_PER_S + 2;
         add_rlimit(plan, RLIMIT_CPU, seconds, seconds + 1);
     }
-    if (!plan->use_group && limits->memory_bytes != BRIG_UNLIMITED)
-        add_rlimit(plan, RLIMIT_DATA, limits->memory_bytes, limits->memory_bytes);
+    if (!plan->use_group && limits->memory_bytes != BRIG_UNLIMITED) {
+        /* What a process may map beyond what samples can catch. Generous, because it counts what is
+         * reserved, the stacks of threads for instance, and a refusal is no verdict. */
+        uint64_t most = limits->memory_bytes * 2 + RESERVED; /* sizes are below 2^63: no overflow */
+        add_rlimit(plan, RLIMIT_DATA, most, most);
+    }
     add_op(plan, OP_CHDIR);
     add_op(plan, OP_NO_NEW_PRIVS);
 }
