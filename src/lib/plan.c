@@ -196,10 +196,10 @@ static void add_operations(struct plan *plan, const struct brig *brig)
         uint64_t seconds = limits->cpu_time_ns / NS_PER_S + 2;
         add_rlimit(plan, RLIMIT_CPU, seconds, seconds + 1);
     }
-    if (!plan->use_group && limits->memory_bytes != BRIG_UNLIMITED) {
+    if (!plan->use_group && limits->memory_bytes < UINT64_C(1) << 62) {
         /* What a process may map beyond what samples can catch. Generous, because it counts what is
          * reserved, the stacks of threads for instance, and a refusal is no verdict. */
-        uint64_t most = limits->memory_bytes * 2 + RESERVED; /* sizes are below 2^63: no overflow */
+        uint64_t most = limits->memory_bytes * 2 + RESERVED;
         add_rlimit(plan, RLIMIT_DATA, most, most);
     }
     add_op(plan, OP_CHDIR);
