@@ -25,6 +25,8 @@
 
 #define STAGE "cgroup"
 
+#define REMOVE_WITHIN (5 * NS_PER_S) /* for all of what is left in a group to end */
+
 /* ---- small files --------------------------------------------------------------------------- */
 
 uint64_t group_read_key(int folder, const char *file, const char *key)
@@ -92,37 +94,38 @@ int group_own_path(const char *own_groups, const char *controller, char *control
 
 /* Is this process one of the group's, now that it is held by a pidfd? Its number may have been
  * given to another since the list was read. */
-static bool still_listed(int folder, long pid)
+static bool is_member(long pid, const char *group)
 {
-    char text[65536];
-    if (fd_read_file(folder, "cgroup.procs", text, sizeof text) < 0)
-        return false;
-    for (char *p = text; *p;) {
-        if (strtol(p, &p, 10) == pid)
-            return true;
-        p += *p == '\n';
-    }
-    return false;
+    char path[48], text[8192];
+    snprintf(path, sizeof path, "/proc/%ld/cgroup", pid);
+    return fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && strstr(text, group);
 }
 
-int group_kill_listed(int folder)
+static bool kill_member(long pid, const char *group)
 {
-    char text[65536];
+    if (pid <= 1)
+        return false;
+    autofd pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    return pidfd >= 0 && is_member(pid, group) &&
+           syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0;
+}
+
+int group_kill_listed(int folder, const char *group)
+{
+    char text[4096];
+    long pid = 0;
     int count = 0;
-    ssize_t n = fd_read_file(folder, "cgroup.procs", text, sizeof text);
-    if (n < 0 && n != -EFBIG)
-        return 0;
-    if (n == -EFBIG)
-        text[sizeof text - 1] = 0;
-    for (char *p = text; *p;) {
-        long pid = strtol(p, &p, 10);
-        p += *p == '\n';
-        if (pid <= 1)
-            continue;
-        autofd pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-        if (pidfd >= 0 && still_listed(folder, pid)) {
-            syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-            count++;
+    ssize_t n;
+    autofd fd = openat(folder, "cgroup.procs", O_RDONLY | O_CLOEXEC);
+    /* In pieces: there may be as many as the machine has numbers for. */
+    while (fd >= 0 && (n = read(fd, text, sizeof text)) > 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            if (text[i] >= '0' && text[i] <= '9') {
+                pid = pid * 10 + (text[i] - '0');
+            } else {
+                count += kill_member(pid, group);
+                pid = 0;
+            }
         }
     }
     return count;
@@ -308,12 +311,12 @@ bool group_populated(const struct group *group)
 }
 
 /* A group that was just emptied can be busy for a moment more, until its last process is reaped. */
-static int remove_folder(const struct group *group, size_t i)
+static int remove_folder(const struct group *group, size_t i, uint64_t until)
 {
     for (int round = 0;; round++) {
         if (unlinkat(group->place->folders[i], group->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return 0;
-        if (errno != EBUSY || round == 200)
+        if (errno != EBUSY || clock_now() > until)
             return -errno;
         if (round > 2)
             group_kill(group);
@@ -324,10 +327,11 @@ static int remove_folder(const struct group *group, size_t i)
 int group_remove(struct group *group)
 {
     int ret = 0;
+    uint64_t until = clock_now() + REMOVE_WITHIN;
     if (!group->place)
         return 0;
     for (size_t i = group->place->count; i-- > 0;) {
-        int one = group->folders[i] >= 0 ? remove_folder(group, i) : 0;
+        int one = group->folders[i] >= 0 ? remove_folder(group, i, until) : 0;
         ret = one < 0 ? one : ret;
     }
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)

@@ -101,8 +101,9 @@ uint64_t group_read_key(int folder, const char *file, const char *key);
 uint64_t group_read_number(int folder, const char *file);
 /* Write a number; BRIG_UNLIMITED is left out. */
 int group_write_number(int folder, const char *file, uint64_t value);
-/* Send SIGKILL to every process listed in the folder's cgroup.procs, once. Returns how many. */
-int group_kill_listed(int folder);
+/* Send SIGKILL to every process listed in cgroup.procs of the folder of the group with that name,
+ * once. Returns how many. */
+int group_kill_listed(int folder, const char *group);
 /* From the lines of /proc/self/cgroup, the path in the hierarchy with that controller ("" for v2):
  * 0 or -errno. The part of the line that names the controllers goes to `controllers`. */
 int group_own_path(const char *own_groups, const char *controller, char *controllers,

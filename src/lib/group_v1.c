@@ -198,7 +198,7 @@ static void kill_group(const struct group *group)
     if (folder < 0)
         return;
     fd_write_file(folder, "pids.max", "0");
-    group_kill_listed(folder);
+    group_kill_listed(folder, group->name);
 }
 
 const struct group_backend group_backend_v1 = {

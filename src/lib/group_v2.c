@@ -240,7 +240,7 @@ static void kill_group(const struct group *group)
     /* cgroup.kill is there since 5.14; it takes whatever is forked meanwhile as well. */
     if (fd_write_file(group->folders[0], "cgroup.kill", "1") < 0) {
         fd_write_file(group->folders[0], "pids.max", "0");
-        group_kill_listed(group->folders[0]);
+        group_kill_listed(group->folders[0], group->name);
     }
 }
 
