@@ -254,6 +254,7 @@ struct brig_output {
     uint64_t omitted;  /* read from the guest and dropped */
     size_t omitted_at; /* where in `data` they are missing */
     bool truncated;    /* omitted > 0 */
+    int error;         /* errno of a sink that failed, 0 if none did */
 };
 
 struct brig_usage {

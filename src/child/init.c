@@ -71,8 +71,8 @@ static void block_signals(uint64_t mask)
     sys4(__NR_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
 }
 
-/* ---- the guest's side of the clone --------------------------------------------------------- */
-
+/* What the supervisor's caller ignored is still ignored here, and would be in the guest. SIGCHLD
+ * most of all: with it ignored, nobody would tell us that the guest has ended. */
 static void default_signals(void)
 {
     struct {
@@ -85,6 +85,8 @@ static void default_signals(void)
         sys4(__NR_rt_sigaction, i, &action, 0, sizeof action.mask);
 }
 
+/* ---- the guest's side of the clone --------------------------------------------------------- */
+
 static int guest_entry(void *arg)
 {
     struct guest *guest = arg;
@@ -92,7 +94,6 @@ static int guest_entry(void *arg)
     if (guest->ret < 0)
         return 1;
     guest->failed = REPORT_OP_EXEC;
-    default_signals();
     block_signals(0);
     guest->ret = sys3(__NR_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
     if (guest->ret == 0)
@@ -325,6 +326,7 @@ static int init_main(char **argv, char **envp)
     sys5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     sys5(__NR_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     sys5(__NR_prctl, PR_SET_NAME, "brig-init", 0, 0, 0);
+    default_signals();
     block_signals(~UINT64_C(0));
     int signals = open_child_signals();
     if (signals < 0 || receive_setup() < 0)

@@ -41,6 +41,20 @@ static void print_words(const char *choices)
         putchar(*choices == '|' ? ' ' : *choices);
 }
 
+/* Text inside of single quotes: zsh closes and opens them around a quote, fish escapes it. */
+static void print_quoted(const char *text, const char *quote)
+{
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs(quote, stdout);
+        else
+            putchar(*text);
+    }
+}
+
+#define ZSH_QUOTE  "'\\''"
+#define FISH_QUOTE "\\'"
+
 static void print_bash(void)
 {
     puts("# bash completion for brig; made by: brig completion bash\n"
@@ -85,8 +99,8 @@ static void print_bash(void)
          "complete -F _brig brig");
 }
 
-/* Help texts hold no quotes or brackets that the shells would take for their own; a colon does not
- * matter to zsh inside of brackets. */
+/* Help texts hold no brackets, which zsh would take for its own; a colon does not matter inside of
+ * them. */
 static void print_zsh(void)
 {
     puts("#compdef brig\n# zsh completion for brig; made by: brig completion zsh\n"
@@ -102,9 +116,11 @@ static void print_zsh(void)
         struct row row = row_at(i);
         for (int letter = 0; letter < (row.letter ? 2 : 1); letter++) {
             if (letter)
-                printf("        '*-%c[%s]", row.letter, row.help);
+                printf("        '*-%c[", row.letter);
             else
-                printf("        '*--%s[%s]", row.option, row.help);
+                printf("        '*--%s[", row.option);
+            print_quoted(row.help, ZSH_QUOTE);
+            putchar(']');
             if (row.choices) {
                 fputs(":value:(", stdout);
                 print_words(row.choices);
@@ -140,7 +156,9 @@ static void print_fish(void)
         } else if (row.argument) {
             fputs(row.file ? " -r" : " -x", stdout);
         }
-        printf(" -d '%s'\n", row.help);
+        fputs(" -d '", stdout);
+        print_quoted(row.help, FISH_QUOTE);
+        puts("'");
     }
 }
 

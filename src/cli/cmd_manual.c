@@ -120,7 +120,7 @@ int cmd_manual(int argc, char **argv)
         term_message("manual: takes no arguments");
         return 2;
     }
-    printf(".TH BRIG 1 \"\" \"brig %s\" \"User Commands\"\n", brig_version());
+    printf(".TH BRIG 1 2026-11-15 \"brig %s\" \"User Commands\"\n", brig_version());
     fputs(before_options, stdout);
     print_keys();
     for (size_t i = 0; i < own_option_count; i++)

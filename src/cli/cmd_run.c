@@ -57,11 +57,15 @@ static int choose_sinks(struct session *s, struct brig_error *err)
 
 static int catch_signals(struct session *s, struct brig_error *err)
 {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction now;
+        /* What our caller ignores (nohup) stays ignored. */
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&set, ends[i]);
+    }
     /* A reader that goes away is an error of a write, not a reason to die without cleaning up. */
     signal(SIGPIPE, SIG_IGN);
     sigprocmask(SIG_BLOCK, &set, NULL);
@@ -208,6 +212,12 @@ static int deliver(struct session *s, const struct brig_result *result,
     return code;
 }
 
+/* Output that could not be delivered, but for a reader that went away because it had enough. */
+static bool is_lost(const struct brig_output *output)
+{
+    return output->error && output->error != EPIPE;
+}
+
 static int report(struct session *s)
 {
     const struct brig_result *result = brig_run_result(s->run);
@@ -223,6 +233,8 @@ static int report(struct session *s)
         return code;
     if (result->status == BRIG_CANCELLED && s->caught)
         return 128 + s->caught;
+    if (result->status == BRIG_EXITED && (is_lost(&result->out) || is_lost(&result->err)))
+        return 125;
     return brig_result_exit_code(result);
 }
 

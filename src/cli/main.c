@@ -1,4 +1,5 @@
 /* brig: a table of verbs. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,11 @@ static void usage(FILE *out)
     fputs("\nbrig VERB --help tells more; brig --version the version.\n", out);
 }
 
+static int finish_text(void)
+{
+    return ferror(stdout) || fflush(stdout) ? 125 : 0;
+}
+
 /* Started with 0, 1 or 2 closed, the next file we open would get that number and be taken for a
  * stream. */
 static int fill_standard_fds(void)
@@ -41,8 +47,10 @@ static int fill_standard_fds(void)
 
 int main(int argc, char **argv)
 {
-    if (fill_standard_fds() < 0)
+    if (fill_standard_fds() < 0) {
+        term_message("cannot open /dev/null: %s", strerror(errno));
         return 125;
+    }
     if (argc < 2) {
         usage(stderr);
         return 2;
@@ -50,11 +58,11 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
         usage(stdout);
-        return 0;
+        return finish_text();
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
         printf("brig %s\n", brig_version());
-        return 0;
+        return finish_text();
     }
     for (unsigned i = 0; i < command_count; i++) {
         if (strcmp(argv[1], commands[i].name) == 0)

@@ -51,6 +51,10 @@ struct files {
     const char *spec, *metadata;
 };
 
+/* The command line is gone over twice: files are read between the passes, so that what the options
+ * add to lists comes after what the files have. */
+enum pass { PASS_OWN, PASS_KEYS };
+
 static bool find_long(const char *name, size_t len, struct found *found)
 {
     size_t count;
@@ -125,17 +129,19 @@ static int set_own(struct run_options *options, struct files *files, enum own ow
 }
 
 static int set_option(struct run_options *options, struct files *files, const struct found *found,
-                      const char *value, struct brig_error *err)
+                      const char *value, enum pass pass, struct brig_error *err)
 {
-    if (!found->key || !value) /* every key takes a value */
+    if (!found->key && pass == PASS_OWN)
         return set_own(options, files, (enum own)found->own, value);
+    if (!found->key || pass == PASS_OWN || !value) /* every key takes a value */
+        return 0;
     return brig_spec_set(options->spec, found->key->name, value, BRIG_FROM_OPTION, found->name,
                          err);
 }
 
 /* One option with its value, from argv[*at] on. */
 static int read_option(struct run_options *options, struct files *files, int argc, char **argv,
-                       int *at, struct brig_error *err)
+                       int *at, enum pass pass, struct brig_error *err)
 {
     const char *arg = argv[*at];
     const char *value = NULL;
@@ -162,7 +168,7 @@ static int read_option(struct run_options *options, struct files *files, int arg
         value = argv[++*at];
     }
     ++*at;
-    return set_option(options, files, &found, value, err);
+    return set_option(options, files, &found, value, pass, err);
 }
 
 static int read_environment(struct brig_spec *spec, struct brig_error *err)
@@ -207,17 +213,27 @@ static int read_json(struct brig_spec *spec, const char *path, const char *optio
     return reader(spec, text, len, own ? "stdin" : path, err);
 }
 
+/* All options up to the command; *at is left there. */
+static int read_options(struct run_options *options, struct files *files, int argc, char **argv,
+                        int *at, enum pass pass, struct brig_error *err)
+{
+    int ret = 0;
+    *at = 1;
+    while (ret == 0 && *at < argc && argv[*at][0] == '-' && argv[*at][1]) {
+        if (strcmp(argv[*at], "--") == 0) {
+            ++*at;
+            break;
+        }
+        ret = read_option(options, files, argc, argv, at, pass, err);
+    }
+    return ret;
+}
+
 static int read_all(struct run_options *options, int argc, char **argv, struct brig_error *err)
 {
     struct files files = {0};
-    int at = 1, ret = 0;
-    while (ret == 0 && at < argc && argv[at][0] == '-' && argv[at][1]) {
-        if (strcmp(argv[at], "--") == 0) {
-            at++;
-            break;
-        }
-        ret = read_option(options, &files, argc, argv, &at, err);
-    }
+    int at = 1;
+    int ret = read_options(options, &files, argc, argv, &at, PASS_OWN, err);
     if (ret < 0 || options->help)
         return ret;
     if (files.spec)
@@ -226,6 +242,8 @@ static int read_all(struct run_options *options, int argc, char **argv, struct b
         ret = read_json(options->spec, files.metadata, "--metadata", brig_spec_read_metadata, err);
     if (ret == 0)
         ret = read_environment(options->spec, err);
+    if (ret == 0)
+        ret = read_options(options, &files, argc, argv, &at, PASS_KEYS, err);
     if (ret == 0 && at < argc)
         ret = brig_spec_set_command(options->spec, (const char *const *)argv + at,
                                     (size_t)(argc - at), err);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "brig.h"
@@ -12,7 +13,7 @@ static bool use_color(void)
 {
     const char *no = getenv("NO_COLOR");
     const char *term = getenv("TERM");
-    return isatty(STDERR_FILENO) && !(no && *no) && term && *term;
+    return isatty(STDERR_FILENO) && !(no && *no) && term && *term && strcmp(term, "dumb") != 0;
 }
 
 void term_message(const char *format, ...)

@@ -47,6 +47,7 @@ static struct brig_output output_of(const struct pump_stream *s)
         .omitted = s->omitted,
         .omitted_at = s->omitted_at,
         .truncated = s->omitted > 0,
+        .error = s->broken,
     };
 }
 
@@ -86,6 +87,8 @@ void finish_run(struct brig_run *run)
     facts->output_over = run->pump.over;
     facts->output_omitted =
         run->pump.streams[BRIG_STDOUT].omitted + run->pump.streams[BRIG_STDERR].omitted;
+    facts->sink_errors[0] = run->pump.streams[BRIG_STDOUT].broken;
+    facts->sink_errors[1] = run->pump.streams[BRIG_STDERR].broken;
     fill_usage(run, &counters, now);
     struct verdict verdict = verdict_of(facts);
     make_notes(run, &verdict);

@@ -331,7 +331,7 @@ int group_remove(struct group *group)
     if (!group->place)
         return 0;
     for (size_t i = group->place->count; i-- > 0;) {
-        int one = group->folders[i] >= 0 ? remove_folder(group, i, until) : 0;
+        int one = remove_folder(group, i, until); /* also what was made and could not be opened */
         ret = one < 0 ? one : ret;
     }
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)

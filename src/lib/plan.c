@@ -346,8 +346,11 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
         ret = strings_add_text(&plan->argv, plan->path);
     if (ret == 0)
         ret = strings_copy(&plan->argv, &spec->command);
-    if (ret == 0)
-        ret = strings_copy(&plan->labels, &spec->values[KEY_LABELS].list);
+    const struct strings *labels = &spec->values[KEY_LABELS].list;
+    for (size_t i = 0; ret == 0 && i < labels->count; i++) { /* the last one of a name counts */
+        size_t name = strcspn(labels->items[i], "=");
+        ret = strings_put(&plan->labels, labels->items[i], name, labels->items[i] + name + 1);
+    }
     return ret < 0 ? error_system(err, STAGE, -ret, "%s", strerror(-ret)) : 0;
 }
 

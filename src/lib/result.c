@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/jsonw.h"
 #include "brig.h"
 
@@ -74,6 +75,10 @@ static void add_output(struct jsonw *w, const char *name, const struct brig_outp
     jsonw_uint(w, key, output->bytes);
     snprintf(key, sizeof key, "%s_truncated", name);
     jsonw_bool(w, key, output->truncated);
+    if (output->error) {
+        snprintf(key, sizeof key, "%s_error", name);
+        jsonw_text(w, key, strerror(output->error));
+    }
     if (!output->truncated)
         return;
     snprintf(key, sizeof key, "%s_omitted_bytes", name);
@@ -135,10 +140,12 @@ static void add_labels(struct jsonw *w, const char *const *labels)
 {
     jsonw_open(w, "labels", '{');
     for (; labels && *labels; labels++) {
-        const char *value = strchr(*labels, '=');
-        char name[256];
-        snprintf(name, sizeof name, "%.*s", (int)(value - *labels), *labels);
-        jsonw_text(w, name, value + 1);
+        size_t len = strcspn(*labels, "=");
+        autofree char *name = strndup(*labels, len);
+        if (name)
+            jsonw_text(w, name, *labels + len + 1);
+        else
+            w->buf->failed = ENOMEM;
     }
     jsonw_close(w, '}');
 }

@@ -1,6 +1,7 @@
 /* Verdicts and the sentences that explain them. Touches no descriptor. */
 #include "verdict.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,13 +35,14 @@ static enum brig_status status_of(const struct facts *facts)
     case END_OUTPUT:
         return BRIG_OUTPUT_LIMIT;
     case END_READER_GONE:
+        return BRIG_CANCELLED;
     case END_NONE:
         break;
     }
     if (facts->output_over && !facts->truncate_output)
         return BRIG_OUTPUT_LIMIT;
     if (!facts->main_ended)
-        return facts->reason == END_READER_GONE ? BRIG_CANCELLED : BRIG_ERROR;
+        return BRIG_ERROR;
     if (facts->code == CLD_EXITED)
         return BRIG_EXITED;
     /* The kernel enforces the limit per process where the tree's count comes too late. */
@@ -235,9 +237,17 @@ void verdict_notes(const struct facts *facts, const struct verdict *verdict, str
             buf_text(out, " ");
         note_truncated(facts, out);
     }
+    for (size_t i = 0; i < 2; i++) {
+        /* A reader that has enough goes away; that is nothing to speak of. */
+        if (facts->sink_errors[i] && facts->sink_errors[i] != EPIPE)
+            buf_printf(out, " Its %s could not be delivered: %s.", i ? "stderr" : "stdout",
+                       strerror(facts->sink_errors[i]));
+    }
     if (facts->stuck)
         buf_text(out, " Some of its processes did not end on SIGKILL in time; they may be stuck in "
                       "the kernel.");
     while (out->len && out->data[out->len - 1] == ' ')
         out->len--;
+    if (out->len && out->data[0] == ' ')
+        memmove(out->data, out->data + 1, --out->len);
 }

@@ -30,6 +30,7 @@ struct facts {
     uint64_t pids_seen;    /* END_PIDS by sampling: how many there were */
     bool output_over;      /* bytes were dropped */
     uint64_t output_omitted;
+    int sink_errors[2]; /* errno of a sink that failed: stdout, stderr */
     bool truncate_output;
     bool stuck; /* SIGKILL was sent and not all of it ended within the time for that */
     struct brig_usage usage;
