@@ -6,7 +6,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -19,11 +21,15 @@ int outlet_open(struct outlet *outlet, int fd)
         return -errno;
     enum outlet_kind kind = OUTLET_POLLED;
     int own = -1;
-    if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) {
+    int number;
+    bool terminal = isatty(fd);
+    /* The master of a pseudo terminal is a terminal too, but opening it makes a new one. */
+    bool master = terminal && ioctl(fd, TIOCGPTN, &number) == 0;
+    if (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode) || (S_ISCHR(st.st_mode) && !terminal)) {
         kind = OUTLET_FILE;
     } else if (S_ISSOCK(st.st_mode)) {
         kind = OUTLET_SOCKET;
-    } else {
+    } else if (!master) {
         char path[32];
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         own = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);

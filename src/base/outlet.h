@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 enum outlet_kind {
-    OUTLET_FILE,   /* a regular file: writing does not wait for anybody */
+    OUTLET_FILE,   /* a regular file or a device: writing does not wait for anybody */
     OUTLET_SOCKET, /* takes a flag per write */
     OUTLET_REOPEN, /* a second, non-blocking description of the same pipe or terminal */
     OUTLET_POLLED, /* the last resort: ask poll(), then write no more than surely fits */

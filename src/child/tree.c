@@ -139,7 +139,9 @@ long tree_signal(const struct tree_node *node, int heir, int signal)
     long pidfd = sys2(__NR_pidfd_open, node->pid, 0);
     if (pidfd < 0)
         return pidfd;
-    int parent = read_parent(node->pid);
+    /* The children of the heir are reaped by nobody else: their numbers cannot have changed hands.
+     */
+    int parent = node->parent == heir ? heir : read_parent(node->pid);
     long ret = -ESRCH;
     if (parent == node->parent || parent == heir)
         ret = sys4(__NR_pidfd_send_signal, pidfd, signal, 0, 0);

@@ -31,7 +31,8 @@ struct session {
     struct brig_run *run;
     struct brig_event_log *events;
     int result_fd, events_fd, signals;
-    int caught; /* the first signal that told us to end */
+    int caught;      /* the first signal that told us to end */
+    sigset_t before; /* the signals that our caller blocked */
 };
 
 static int open_targets(struct session *s, struct brig_error *err)
@@ -68,7 +69,7 @@ static int catch_signals(struct session *s, struct brig_error *err)
     }
     /* A reader that goes away is an error of a write, not a reason to die without cleaning up. */
     signal(SIGPIPE, SIG_IGN);
-    sigprocmask(SIG_BLOCK, &set, NULL);
+    sigprocmask(SIG_BLOCK, &set, &s->before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->signals < 0)
         return error_system(err, "start", errno, "signalfd: %s", strerror(errno));
@@ -247,6 +248,8 @@ static int run_session(struct session *s)
         return brig_error_exit_code(&err);
     }
     supervise(s);
+    /* The tree is gone: from here on a signal may end us, whoever does not read what we write. */
+    sigprocmask(SIG_SETMASK, &s->before, NULL);
     return report(s);
 }
 

@@ -124,6 +124,9 @@ int command_exec_error(const char *path, int workdir, int errnum, struct brig_er
     case E2BIG:
         why = "the argument list and environment are too long";
         break;
+    case ENOMEM:
+        return error_system(err, STAGE, errnum, "%.300s: there is not enough memory to start it",
+                            path);
     case ETXTBSY:
         why = "is being written";
         break;

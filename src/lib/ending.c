@@ -16,6 +16,12 @@ static void tell_init(struct brig_run *run, char command)
     send(run->spawned.control, &command, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* A guest of the same user may have stopped init. */
+static void wake_init(const struct brig_run *run)
+{
+    syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGCONT, NULL, 0);
+}
+
 static void note_reason(struct brig_run *run, enum end_reason reason)
 {
     static const char *const limits[] = {
@@ -37,7 +43,17 @@ void ending_terminate(struct brig_run *run, enum end_reason reason)
     note_reason(run, reason);
     run->phase = PHASE_TERMINATING;
     run->kill_at = clock_now() + run->plan.limits.kill_after_ns;
+    wake_init(run);
     tell_init(run, INIT_TERMINATE);
+}
+
+void ending_main_gone(struct brig_run *run)
+{
+    if (run->phase >= PHASE_KILLING)
+        return;
+    run->phase = PHASE_KILLING;
+    run->kill_at = NEVER;
+    run->give_up_at = clock_now() + GIVE_UP_AFTER;
 }
 
 void ending_kill(struct brig_run *run, enum end_reason reason)
@@ -48,10 +64,10 @@ void ending_kill(struct brig_run *run, enum end_reason reason)
     run->phase = PHASE_KILLING;
     run->kill_at = NEVER;
     run->give_up_at = clock_now() + GIVE_UP_AFTER;
-    /* A guest of the same user may have stopped init. */
-    syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGCONT, NULL, 0);
+    wake_init(run);
     tell_init(run, INIT_KILL);
     group_kill(&run->spawned.group);
+    wake_init(run); /* now that who stopped it may be dead */
 }
 
 void ending_give_up(struct brig_run *run)

@@ -13,6 +13,8 @@
 #define STAGE    "environment"
 #define FILE_MAX (1u << 20)
 
+#define VARIABLES_MAX 4096
+
 static const char *const passed[] = {
     "PATH", "HOME", "USER", "LANG", "TERM", "SHELL", "TZ", "TMPDIR",
 };
@@ -42,6 +44,8 @@ const char *environment_get(char *const *list, const char *name)
 static int put_entry(struct strings *out, const char *entry)
 {
     size_t len = strcspn(entry, "=");
+    if (out->count >= VARIABLES_MAX)
+        return -E2BIG;
     return strings_put(out, entry, len, entry + len + 1);
 }
 

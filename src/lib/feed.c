@@ -1,10 +1,15 @@
 /* The caller's bytes to the guest's stdin, through a pipe: the guest never holds the caller's
  * descriptor, so it cannot change its flags, seek it or type into the terminal behind it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -12,12 +17,25 @@
 
 #define FEED_SIZE 65536
 
+/* A description of our own that does not wait: the caller's flags are shared with others, and
+ * another reader of the same pipe may take what poll() saw. -1 where there is none to be had. */
+static int open_without_waiting(int fd)
+{
+    struct stat st;
+    char path[32];
+    if (fstat(fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || isatty(fd)))
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+}
+
 int feed_start(struct brig_run *run, struct brig_error *err)
 {
     struct feed *feed = &run->feed;
-    feed->source = run->plan.feed_fd;
-    if (feed->source < 0)
+    if (run->plan.feed_fd < 0)
         return 0;
+    feed->own = open_without_waiting(run->plan.feed_fd);
+    feed->source = feed->own >= 0 ? feed->own : run->plan.feed_fd;
     feed->bytes = malloc(FEED_SIZE);
     if (!feed->bytes)
         return error_memory(err, "stdin");
@@ -40,8 +58,9 @@ void feed_done(struct brig_run *run)
         run_unpoll(run, SOURCE_STDIN, run->spawned.feed);
     }
     fd_close_at(&run->spawned.feed);
+    fd_close_at(&feed->own);
     free(feed->bytes);
-    *feed = (struct feed){.source = -1};
+    *feed = (struct feed){.source = -1, .own = -1};
 }
 
 /* Returns false at the end of the source, and when it fails. */
@@ -50,7 +69,9 @@ static bool fill(struct feed *feed)
     struct pollfd ready = {.fd = feed->source, .events = POLLIN};
     if (!feed->always_ready && poll(&ready, 1, 0) <= 0)
         return true; /* somebody else took what was there */
-    ssize_t n = read(feed->source, feed->bytes, FEED_SIZE);
+    ssize_t n = recv(feed->source, feed->bytes, FEED_SIZE, MSG_DONTWAIT);
+    if (n < 0 && errno == ENOTSOCK)
+        n = read(feed->source, feed->bytes, FEED_SIZE);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
     feed->at = 0;

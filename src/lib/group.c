@@ -98,7 +98,14 @@ static bool is_member(long pid, const char *group)
 {
     char path[48], text[8192];
     snprintf(path, sizeof path, "/proc/%ld/cgroup", pid);
-    return fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 && strstr(text, group);
+    if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
+        return false;
+    size_t len = strlen(group);
+    for (const char *at = strstr(text, group); at; at = strstr(at + 1, group)) {
+        if (at[-1] == '/' && (at[len] == '\n' || at[len] == '/'))
+            return true;
+    }
+    return false;
 }
 
 static bool kill_member(long pid, const char *group)
@@ -173,7 +180,11 @@ static bool is_abandoned(const char *name)
     /* Without /proc, or from another pid namespace, nothing can be said about the owner. */
     if (namespace == 0 || start == 0 || namespace != pid_namespace())
         return false;
-    return start_time(pid) != start;
+    if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
+        return true;
+    /* Not to be able to look is not a proof. */
+    uint64_t now = start_time(pid);
+    return now != 0 && now != start;
 }
 
 static void open_folders(struct group *group)
@@ -214,7 +225,8 @@ void group_place_open(struct group_place *place)
     static const struct group_backend *const backends[] = {&group_backend_v2, &group_backend_v1};
     char why[sizeof place->why] = "";
     char own_groups[8192] = "";
-    fd_read_file(AT_FDCWD, "/proc/self/cgroup", own_groups, sizeof own_groups);
+    if (fd_read_file(AT_FDCWD, "/proc/self/cgroup", own_groups, sizeof own_groups) < 0)
+        own_groups[0] = 0;
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
         *place = (struct group_place){.backend = backends[i], .leaf_parent = -1};
         if (backends[i]->find(place, own_groups) == 0) {
@@ -276,6 +288,10 @@ int group_create(struct group *group, struct group_place *place, const struct gr
     int ret = make_folders(group, limits, err);
     if (ret == 0)
         ret = place->backend->limit(group, limits, err);
+    /* An event descriptor polls as ready until it was read once. */
+    if (ret == 0 && limits->pids != BRIG_UNLIMITED && group_pids_refused(group) == BRIG_UNKNOWN)
+        ret = error_system(err, STAGE, EIO, "cannot watch the process limit of the group %s",
+                           group->name);
     if (ret < 0)
         group_remove(group);
     return ret;
@@ -289,6 +305,16 @@ void group_read(const struct group *group, struct group_counters *counters)
     };
     if (group->place)
         group->place->backend->read(group, counters);
+}
+
+uint64_t group_pids_refused(const struct group *group)
+{
+    char text[64];
+    ssize_t n = group->pids_events >= 0 ? pread(group->pids_events, text, sizeof text - 1, 0) : -1;
+    if (n <= 0)
+        return BRIG_UNKNOWN;
+    text[n] = 0;
+    return strncmp(text, "max ", 4) == 0 ? strtoull(text + 4, NULL, 10) : BRIG_UNKNOWN;
 }
 
 void group_kill(const struct group *group)

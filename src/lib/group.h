@@ -85,6 +85,9 @@ void group_place_rename(struct group_place *place);
 int group_create(struct group *group, struct group_place *place, const struct group_limits *limits,
                  struct brig_error *err);
 void group_read(const struct group *group, struct group_counters *counters);
+/* How many forks were refused, by the descriptor that polls for it: reading it is what takes the
+ * event back. BRIG_UNKNOWN if there is none. */
+uint64_t group_pids_refused(const struct group *group);
 void group_kill(const struct group *group);
 /* Kills what is left in it, removes it, closes everything. Bounded in time; accepts a half-made
  * one. Returns 0 or -errno if the group could not be removed. */

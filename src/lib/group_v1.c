@@ -141,6 +141,13 @@ static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *
     return 0;
 }
 
+static int limit_cpu(struct group *group, uint64_t milli_cpus, struct brig_error *err)
+{
+    int ret = write_limit(group, CONTROL_CPU, "cpu.cfs_quota_us", milli_cpus * 100, err);
+    /* More than a group above has: that one's quota, which is tighter, holds. */
+    return ret == -EINVAL ? 0 : ret;
+}
+
 /* v1 kills one process, not the group: have the kernel tell us, so that the rest can be ended. */
 static void watch_memory(struct group *group)
 {
@@ -163,7 +170,7 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
         ret = write_limit(group, CONTROL_PIDS, "pids.max", limits->pids, err);
     if (ret == 0 && limits->milli_cpus != BRIG_UNLIMITED &&
         (group->place->controllers & CONTROL_CPU))
-        ret = write_limit(group, CONTROL_CPU, "cpu.cfs_quota_us", limits->milli_cpus * 100, err);
+        ret = limit_cpu(group, limits->milli_cpus, err);
     if (ret < 0)
         return ret;
     if (limits->memory_bytes != BRIG_UNLIMITED)

@@ -124,7 +124,8 @@ static int search_upwards(struct group_place *place, const char *root, char *own
         if (folder < 0)
             return -errno;
         unsigned on = is_writable(folder) ? enable_controllers(folder) : 0;
-        if ((on & needed) != needed && first && is_writable(folder) && is_alone(folder))
+        bool leaf = strstr(own, "/brig-supervisor.") != NULL; /* of another handle: do not nest */
+        if ((on & needed) != needed && first && !leaf && is_writable(folder) && is_alone(folder))
             on = move_to_leaf(place, folder);
         if ((on & needed) == needed) {
             place->controllers = on;

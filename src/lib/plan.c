@@ -20,6 +20,7 @@
 
 #define STAGE "plan"
 
+#define LABELS_MAX  65536
 #define RESERVED    (UINT64_C(1) << 30) /* address space that a process may have beyond its memory */
 #define CAPTURE_MAX (UINT64_C(1) << 30) /* the largest budget that is kept in memory */
 
@@ -136,7 +137,11 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
     const char *path = spec->values[KEY_STDIN].text;
     bool own = path && strcmp(path, "-") == 0;
     if (spec->stdin_fd >= 0 || own) {
+        struct stat fed = {0};
         plan->feed_fd = spec->stdin_fd >= 0 ? spec->stdin_fd : STDIN_FILENO;
+        if (fstat(plan->feed_fd, &fed) < 0 || S_ISDIR(fed.st_mode))
+            return error_refused(err, STAGE, "stdin: descriptor %d cannot be read: %s",
+                                 plan->feed_fd, strerror(fed.st_mode ? EISDIR : errno));
         return 0;
     }
     struct stat st;
@@ -144,7 +149,8 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
     if (plan->stdin_fd < 0 || fstat(plan->stdin_fd, &st) < 0)
         return error_refused(err, STAGE, "stdin: %.300s: %s", path ? path : "/dev/null",
                              strerror(errno));
-    if (path && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode))
+    /* Not a terminal: the guest would hold it. */
+    if (path && !S_ISREG(st.st_mode) && (!S_ISCHR(st.st_mode) || isatty(plan->stdin_fd)))
         return error_refused(err, STAGE,
                              "stdin: %.300s: is not a regular file; pass it with "
                              "--stdin - < FILE",
@@ -261,13 +267,28 @@ static int add_cpu_layer(struct plan *plan, const struct brig *brig, const struc
                         plan->use_group ? brig->place.backend->name : "none", NULL);
         return 0;
     }
+    bool bound = brig->maxima.maximum[KEY_CPUS] != BRIG_UNLIMITED; /* by the operator */
     snprintf(plan->cpus_why, sizeof plan->cpus_why, "%s",
              brig->place.why[0] ? brig->place.why : "no cpu controller");
-    if (spec_asked(spec, KEY_CPUS))
+    if (spec_asked(spec, KEY_CPUS) || bound)
         return error_refused(err, STAGE, "cpus: cannot be enforced without a cgroup: %s",
                              plan->cpus_why);
     plan->limits.milli_cpus = BRIG_UNLIMITED;
     add_layer(plan, "cpus", BRIG_LAYER_MISSING, plan->cpus_why);
+    return 0;
+}
+
+/* What only a group can do, asked for by name. */
+static int check_group_limits(const struct plan *plan, const struct brig *brig,
+                              struct brig_error *err)
+{
+    bool counts = !plan->use_group || brig->place.backend == &group_backend_v2 ||
+                  (brig->place.controllers & CONTROL_CPUACCT);
+    if (plan->pids_fail && !plan->use_group && plan->limits.pids != BRIG_UNLIMITED)
+        return error_refused(err, STAGE, "on_pids_limit: \"fail\" needs a cgroup: %s",
+                             brig->place.why);
+    if (plan->limits.cpu_time_ns != BRIG_UNLIMITED && !counts)
+        return error_refused(err, STAGE, "cpu_time: no cpuacct controller counts it here");
     return 0;
 }
 
@@ -284,7 +305,9 @@ static int add_layers(struct plan *plan, const struct brig *brig, const struct b
     add_limit_layer(plan, "memory", plan->limits.memory_bytes, group,
                     "sampling of the tree every 50 ms, RLIMIT_DATA per process");
     add_limit_layer(plan, "pids", plan->limits.pids, group, "sampling of the tree every 50 ms");
-    int ret = add_cpu_layer(plan, brig, spec, err);
+    int ret = check_group_limits(plan, brig, err);
+    if (ret == 0)
+        ret = add_cpu_layer(plan, brig, spec, err);
     if (ret < 0)
         return ret;
     add_layer(plan, "tree", BRIG_LAYER_APPLIED,
@@ -347,6 +370,11 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
     if (ret == 0)
         ret = strings_copy(&plan->argv, &spec->command);
     const struct strings *labels = &spec->values[KEY_LABELS].list;
+    size_t label_bytes = 0;
+    for (size_t i = 0; i < labels->count; i++)
+        label_bytes += strlen(labels->items[i]);
+    if (label_bytes > LABELS_MAX)
+        return error_usage(err, STAGE, "labels: are longer than %d bytes together", LABELS_MAX);
     for (size_t i = 0; ret == 0 && i < labels->count; i++) { /* the last one of a name counts */
         size_t name = strcspn(labels->items[i], "=");
         ret = strings_put(&plan->labels, labels->items[i], name, labels->items[i] + name + 1);

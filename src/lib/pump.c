@@ -183,6 +183,7 @@ enum pump_state pump_read(struct pump *pump, int stream)
         return errno == EAGAIN || errno == EINTR ? PUMP_EMPTY : PUMP_ENDED;
     if (n == 0)
         return PUMP_ENDED;
+    s->read_len = (size_t)n;
     account(pump, stream, (size_t)n);
     return PUMP_MOVED;
 }

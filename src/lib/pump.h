@@ -29,6 +29,7 @@ struct pump_stream {
     /* What the last call delivered, whole characters only. */
     const unsigned char *event;
     size_t event_len;
+    size_t read_len; /* what it read, within the budget or not */
 };
 
 struct pump {

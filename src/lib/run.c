@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -22,8 +23,6 @@
 
 #define STAGE        "start"
 #define START_WITHIN 30000 /* ms: from clone to exec of the guest */
-
-#define DRAIN_CHUNKS_MAX 64
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
@@ -186,7 +185,7 @@ int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run 
         .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1},
         .spawned = SPAWNED_NONE,
         .pump = {.streams = {[BRIG_STDOUT] = {.outlet.fd = -1}, [BRIG_STDERR] = {.outlet.fd = -1}}},
-        .feed = {.source = -1},
+        .feed = {.source = -1, .own = -1},
         .epoll = -1,
         .timer = -1,
     };
@@ -207,6 +206,7 @@ static void take_report(struct brig_run *run, const struct init_report *report)
     struct facts *facts = &run->facts;
     switch ((enum report_kind)report->kind) {
     case REPORT_EXITED:
+        ending_main_gone(run);
         facts->main_ended = true;
         facts->code = report->code;
         facts->status = report->status;
@@ -224,7 +224,7 @@ static void take_report(struct brig_run *run, const struct init_report *report)
     }
 }
 
-static void read_control(struct brig_run *run)
+void run_read_control(struct brig_run *run)
 {
     struct init_report report;
     for (;;) {
@@ -254,7 +254,7 @@ static void stream_broken(struct brig_run *run, int stream)
     snprintf(run->why, sizeof run->why, "%s: %s", stream == BRIG_STDOUT ? "stdout" : "stderr",
              strerror(s->broken));
     run->facts.why = run->why;
-    run->reader_gone_at = clock_now() + (s->broken == EPIPE ? run->plan.limits.kill_after_ns : 0);
+    run->reader_gone_at = clock_now() + run->plan.limits.kill_after_ns;
 }
 
 static void close_stream(struct brig_run *run, int stream)
@@ -262,8 +262,6 @@ static void close_stream(struct brig_run *run, int stream)
     run_unpoll(run, (enum source)stream, run->pump.streams[stream].fd);
     fd_close_at(&run->spawned.streams[stream]);
     run->pump.streams[stream].fd = -1;
-    if (pump_release_carry(&run->pump, stream))
-        push_output(run, stream);
 }
 
 static enum source sink_of(int stream)
@@ -291,6 +289,7 @@ static void choose_side(struct brig_run *run, int stream)
 static void move_stream(struct brig_run *run, int stream)
 {
     enum pump_state state = pump_read(&run->pump, stream);
+    run->moved |= state == PUMP_MOVED;
     if (state == PUMP_MOVED)
         push_output(run, stream);
     if (state == PUMP_ENDED && run->pump.streams[stream].fd >= 0)
@@ -320,7 +319,7 @@ static void handle(struct brig_run *run, enum source source)
         break;
     }
     case SOURCE_CONTROL:
-        read_control(run);
+        run_read_control(run);
         break;
     case SOURCE_INIT:
         run->init_gone = true;
@@ -332,11 +331,9 @@ static void handle(struct brig_run *run, enum source source)
         break;
     case SOURCE_PIDS:
         watch_pids(run);
-        /* An event that was not acted on stays up until the file is read again. */
-        if (run->phase >= PHASE_KILLING || run->plan.pids_fail)
-            run_unpoll(run, SOURCE_PIDS, run->spawned.group.pids_events);
         break;
     case SOURCE_MEMORY:
+        run->memory_looks = 0;
         if (read(run->spawned.group.memory_events, &count, sizeof count) > 0)
             watch_memory(run);
         break;
@@ -348,13 +345,19 @@ static void handle(struct brig_run *run, enum source source)
 static void begin_draining(struct brig_run *run)
 {
     uint64_t now = clock_now();
-    read_control(run);
+    run_read_control(run);
     run_unpoll(run, SOURCE_CONTROL, run->spawned.control);
     feed_done(run);
     if (!run->tree_gone &&
         group_populated(&run->spawned.group)) /* init was killed: its work is ours */
         group_kill(&run->spawned.group);
     run->phase = PHASE_DRAINING;
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        /* What is in the pipes now is this run's; what comes later is not. */
+        if (run->pump.streams[i].fd >= 0 &&
+            ioctl(run->pump.streams[i].fd, FIONREAD, &run->left_in_pipe[i]) < 0)
+            run->left_in_pipe[i] = 0;
+    }
     /* A reader may take its time until the run's own timeout, and always as long as kill-after. */
     uint64_t least = now + run->plan.limits.kill_after_ns;
     run->drain_until = run->plan.limits.timeout_ns == BRIG_UNLIMITED
@@ -365,21 +368,23 @@ static void begin_draining(struct brig_run *run)
 }
 
 /* The tree is gone: take what is left in the pipes, but do not wait for their end; a process
- * outside may have been given the other end. Returns true when there is nothing left to do. */
+ * outside may have been given the other end. One chunk per stream and step: the events of a step
+ * point at it. Returns true when there is nothing left to do. */
 static bool drain(struct brig_run *run)
 {
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
         if (run->pump.streams[i].fd < 0)
             continue;
         enum pump_state state = pump_read(&run->pump, i);
-        if (state == PUMP_MOVED)
+        if (state == PUMP_MOVED) {
             push_output(run, i);
-        /* More than any pipe holds was written after the end: not by this run. */
-        bool foreign = state == PUMP_MOVED && ++run->drained > DRAIN_CHUNKS_MAX;
-        if (state == PUMP_EMPTY || state == PUMP_ENDED || foreign)
+            run->left_in_pipe[i] -= (int)run->pump.streams[i].read_len;
+        }
+        if (state == PUMP_EMPTY || state == PUMP_ENDED ||
+            (state == PUMP_MOVED && run->left_in_pipe[i] <= 0))
             close_stream(run, i);
         choose_side(run, i);
-        if (run->pump.streams[i].fd >= 0)
+        if (state == PUMP_MOVED || run->pump.streams[i].fd >= 0)
             return false;
     }
     int stream = 0;
@@ -391,13 +396,31 @@ static bool drain(struct brig_run *run)
     return state == PUMP_ENDED;
 }
 
-/* While draining there may be work that no descriptor announces: make the timer say so. */
+/* The next step is due at once, though no descriptor announces it. */
 static void step_again(struct brig_run *run)
 {
-    bool blocked = run->pump.streams[BRIG_STDOUT].pending || run->pump.streams[BRIG_STDERR].pending;
     struct itimerspec now = {.it_value = {.tv_nsec = 1}};
-    if (!blocked && timerfd_settime(run->timer, 0, &now, NULL) == 0)
+    if (timerfd_settime(run->timer, 0, &now, NULL) == 0)
         run->armed = 0;
+}
+
+/* Returns true when the run is over. */
+static bool step_draining(struct brig_run *run, uint64_t now)
+{
+    bool empty = drain(run);
+    if (!empty && now >= run->drain_until) {
+        pump_drop_pending(&run->pump, BRIG_STDOUT);
+        pump_drop_pending(&run->pump, BRIG_STDERR);
+        empty = true;
+    }
+    if (!empty)
+        return false;
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        if (pump_release_carry(&run->pump, i))
+            push_output(run, i);
+    }
+    finish_run(run);
+    return true;
 }
 
 int brig_run_step(struct brig_run *run)
@@ -407,6 +430,7 @@ int brig_run_step(struct brig_run *run)
     if (run->stepped) /* what brig_run_watch() pushed before the first step is part of it */
         run->event_count = 0;
     run->stepped = true;
+    run->moved = false;
     if (run->phase == PHASE_OVER)
         return 1;
     int count = epoll_wait(run->epoll, events, SOURCE_COUNT, 0);
@@ -414,22 +438,15 @@ int brig_run_step(struct brig_run *run)
         handle(run, (enum source)events[i].data.u32);
     uint64_t now = clock_now();
     watch_clocks(run, now);
-    if (run->init_gone && run->phase < PHASE_DRAINING)
+    if (run->init_gone && run->phase < PHASE_DRAINING && !run->moved)
         begin_draining(run);
-    if (run->phase == PHASE_DRAINING) {
-        bool empty = drain(run);
-        if (!empty && now >= run->drain_until) {
-            pump_drop_pending(&run->pump, BRIG_STDOUT);
-            pump_drop_pending(&run->pump, BRIG_STDERR);
-            empty = true;
-        }
-        if (empty) {
-            finish_run(run);
-            return 1;
-        }
+    if (run->phase == PHASE_DRAINING && step_draining(run, now))
+        return 1;
+    bool blocked = run->pump.streams[BRIG_STDOUT].pending || run->pump.streams[BRIG_STDERR].pending;
+    if ((run->init_gone || run->phase == PHASE_DRAINING) && !blocked)
         step_again(run);
-    }
-    watch_arm(run);
+    else
+        watch_arm(run);
     return 0;
 }
 
@@ -472,10 +489,15 @@ void brig_run_cancel(struct brig_run *run, const char *why)
             run->facts.why = run->why;
         }
         ending_terminate(run, END_CANCELLED);
+    } else if (run->phase == PHASE_DRAINING) {
+        run->drain_until = 0; /* all that is left to end is the wait for a reader */
     } else {
         ending_kill(run, END_CANCELLED);
     }
-    watch_arm(run);
+    if (run->phase == PHASE_DRAINING)
+        step_again(run);
+    else
+        watch_arm(run);
 }
 
 static void end_at_once(struct brig_run *run)

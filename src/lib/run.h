@@ -39,7 +39,8 @@ enum source {
 #define NEVER UINT64_MAX
 
 struct feed {
-    int source;        /* the caller's; -1: nothing to feed */
+    int source;        /* what is read; -1: nothing to feed */
+    int own;           /* it, if it is ours to close; -1 */
     bool always_ready; /* a regular file cannot be polled */
     unsigned char *bytes;
     size_t at, len;
@@ -58,7 +59,10 @@ struct brig_run {
     enum phase phase;
     bool watched, stepped;
     bool told_memory;        /* the event that memory ran out was pushed */
-    unsigned drained;        /* chunks read after the end of the tree */
+    bool moved;              /* a chunk was read in this step, and its event points at it */
+    int left_in_pipe[3];     /* by stream, when the tree was gone */
+    uint64_t pids_refused;   /* while the main process lived */
+    unsigned memory_looks;   /* since the kernel spoke of memory */
     uint64_t started, armed; /* monotonic; armed: what the timer is set to */
     int64_t started_at;
     uint64_t deadline, kill_at, give_up_at, drain_until, reader_gone_at;
@@ -82,6 +86,7 @@ struct brig_run {
 
 /* run.c */
 void run_push_event(struct brig_run *run, struct brig_event event);
+void run_read_control(struct brig_run *run);
 int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events);
 void run_unpoll(struct brig_run *run, enum source source, int fd);
 
@@ -100,6 +105,7 @@ void watch_arm(struct brig_run *run);                  /* set the timer to what 
 /* ending.c */
 /* Ask nicely, then kill. The first reason stays. */
 void ending_terminate(struct brig_run *run, enum end_reason reason);
+void ending_main_gone(struct brig_run *run); /* init ends the rest; see that it does */
 void ending_kill(struct brig_run *run, enum end_reason reason);
 void ending_give_up(struct brig_run *run);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static uint64_t read_pss(int pid)
     char path[40], text[4096];
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
     if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
-        return 0;
+        return read_rss(pid); /* it does not let us look: take what is public */
     uint64_t kib = 0;
     const char *line = strstr(text, "\nPss:");
     const char *swap = strstr(text, "\nSwapPss:");
@@ -40,7 +41,9 @@ static uint64_t read_pss(int pid)
     return kib * 1024;
 }
 
-static void add_stat(int pid, struct sample *out)
+/* own: count what the process itself uses; else only what it has inherited from those it waited
+ * for. */
+static void add_stat(int pid, bool own, struct sample *out)
 {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -54,9 +57,9 @@ static void add_stat(int pid, struct sample *out)
                &utime, &stime, &cutime, &cstime, &threads) != 5)
         return;
     uint64_t tick = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
-    out->cpu_user_ns += (utime + cutime) * tick;
-    out->cpu_system_ns += (stime + cstime) * tick;
-    out->pids += threads > 0 ? (uint64_t)threads : 1;
+    out->cpu_user_ns += (own ? utime + cutime : cutime) * tick;
+    out->cpu_system_ns += (own ? stime + cstime : cstime) * tick;
+    out->pids += own ? (uint64_t)(threads > 0 ? threads : 1) : 0;
 }
 
 int sample_tree(int root, uint64_t exact_from, struct sample *out)
@@ -68,8 +71,9 @@ int sample_tree(int root, uint64_t exact_from, struct sample *out)
     long count = tree_list(root, nodes, TREE_MAX);
     if (count < 0)
         return (int)count;
+    add_stat(root, false, out);
     for (long i = 0; i < count; i++) {
-        add_stat(nodes[i].pid, out);
+        add_stat(nodes[i].pid, true, out);
         out->memory_bytes += read_rss(nodes[i].pid);
     }
     if (out->memory_bytes >= exact_from) {

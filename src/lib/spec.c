@@ -233,6 +233,8 @@ static int read_command(const struct reading *r, const json_t *value, struct bri
         if (!argv[i])
             return error_usage(err, STAGE, "%s: command[%zu]: is not a string", r->name, i);
     }
+    if (!*argv[0])
+        return error_usage(err, STAGE, "%s: command: is empty", r->name);
     return brig_spec_set_command(r->spec, argv, count, err);
 }
 

@@ -8,6 +8,7 @@
 #include "run.h"
 #include "sample.h"
 
+#define MEMORY_LOOKS       100
 #define SAMPLE_EVERY       (50 * NS_PER_MS)
 #define USAGE_EVERY        NS_PER_S
 #define CPU_CHECK_AT_LEAST (10 * NS_PER_MS)
@@ -33,7 +34,8 @@ void watch_memory(struct brig_run *run)
     group_read(&run->spawned.group, &counters);
     /* Told before the kill is counted, on v1: look again soon. */
     if (counters.oom_kills == BRIG_UNKNOWN || counters.oom_kills == 0) {
-        run->sample_at = clock_now() + NS_PER_MS;
+        if (run->memory_looks++ < MEMORY_LOOKS) /* it may have been another group's memory */
+            run->sample_at = clock_now() + NS_PER_MS;
         return;
     }
     ending_kill(run, END_NONE);
@@ -43,11 +45,14 @@ void watch_memory(struct brig_run *run)
 
 void watch_pids(struct brig_run *run)
 {
-    struct group_counters counters;
-    if (run->plan.pids_fail || run->phase >= PHASE_KILLING)
+    uint64_t refused = group_pids_refused(&run->spawned.group);
+    /* When the main process has ended, init holds the group at its size: what is refused then says
+     * nothing about the limit. It tells us of the end before it does so. */
+    run_read_control(run);
+    if (run->facts.main_ended || run->phase >= PHASE_KILLING || refused == BRIG_UNKNOWN)
         return;
-    group_read(&run->spawned.group, &counters);
-    if (counters.pids_refused != BRIG_UNKNOWN && counters.pids_refused > 0)
+    run->pids_refused = refused;
+    if (refused > 0 && !run->plan.pids_fail)
         ending_kill(run, END_PIDS);
 }
 
