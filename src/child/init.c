@@ -157,6 +157,20 @@ static void read_comm(int pid, char comm[16])
     comm[len] = 0;
 }
 
+/* "max N": what was refused so far. After this the group is held at its size, and what is refused
+ * then says nothing about the limit. */
+static uint64_t forks_refused(void)
+{
+    char text[32];
+    uint64_t count = 0;
+    long n = setup.events_fd >= 0 ? sys4(__NR_pread64, setup.events_fd, text, sizeof text, 0) : -1;
+    if (n < 5)
+        return UINT64_MAX;
+    for (long i = 4; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+        count = count * 10 + (uint64_t)(text[i] - '0');
+    return count;
+}
+
 static void report_exit(const siginfo_t *info)
 {
     struct init_report report = {
@@ -164,6 +178,7 @@ static void report_exit(const siginfo_t *info)
         .pid = info->si_pid,
         .code = info->si_code,
         .status = info->si_status,
+        .forks_refused = forks_refused(),
     };
     if (info->si_code != CLD_EXITED)
         read_comm(info->si_pid, report.comm);

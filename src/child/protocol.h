@@ -30,6 +30,7 @@ struct init_setup {
     int32_t clone_into; /* slot of a cgroup v2 folder for CLONE_INTO_CGROUP, or -1 */
     /* What stops the group from growing, or kills it: written when everything has to end. */
     int32_t kill_fd;
+    int32_t events_fd; /* pids.events, read before the group is held at its size; -1 */
     char kill_byte;
     /* The groups of this run, for init to remove if the supervisor dies first. */
     int32_t group_parents[INIT_GROUPS_MAX]; /* slots of the folders that hold them */
@@ -63,6 +64,7 @@ struct init_report {
     int32_t errnum;
     int32_t code, status;
     char comm[16];
+    uint64_t forks_refused; /* EXITED: until then; UINT64_MAX: not known */
     uint64_t user_us, system_us, max_rss_kib, blocks_in, blocks_out;
 };
 

@@ -125,7 +125,8 @@ int command_exec_error(const char *path, int workdir, int errnum, struct brig_er
         why = "the argument list and environment are too long";
         break;
     case ENOMEM:
-        return error_system(err, STAGE, errnum, "%.300s: there is not enough memory to start it",
+        return error_system(err, STAGE, errnum,
+                            "%.300s: not enough memory to start it; its limit may be too low",
                             path);
     case ETXTBSY:
         why = "is being written";

@@ -82,6 +82,7 @@ void finish_run(struct brig_run *run)
     facts->stuck = facts->stuck || removed < 0;
     facts->oom_kills = counters.oom_kills;
     facts->pids_refused = run->plan.use_group ? run->pids_refused : BRIG_UNKNOWN;
+    facts->pids_fail = run->plan.pids_fail;
     facts->limits = run->plan.limits;
     facts->truncate_output = run->plan.truncate_output;
     facts->output_over = run->pump.over;

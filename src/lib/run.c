@@ -211,6 +211,8 @@ static void take_report(struct brig_run *run, const struct init_report *report)
         facts->code = report->code;
         facts->status = report->status;
         facts->pid = report->pid;
+        if (report->forks_refused != UINT64_MAX)
+            run->pids_refused = report->forks_refused;
         memcpy(facts->comm, report->comm, sizeof facts->comm);
         facts->comm[sizeof facts->comm - 1] = 0;
         break;

@@ -66,7 +66,7 @@ struct brig_run {
     uint64_t started, armed; /* monotonic; armed: what the timer is set to */
     int64_t started_at;
     uint64_t deadline, kill_at, give_up_at, drain_until, reader_gone_at;
-    uint64_t sample_at, cpu_check_at, usage_at;
+    uint64_t sample_at, pids_check_at, cpu_check_at, usage_at;
     bool init_gone, tree_gone;       /* init has ended; it said that all was reaped */
     struct init_report gone;         /* its last words */
     uint64_t peak_memory, peak_pids; /* by sampling */

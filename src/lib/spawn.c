@@ -83,6 +83,8 @@ static int add_group(struct launch *launch, const struct group *group, struct br
     }
     if (group->kill_fd >= 0)
         setup->kill_fd = add_slot(launch, group->kill_fd);
+    if (group->pids_events >= 0)
+        setup->events_fd = add_slot(launch, group->pids_events);
     setup->kill_byte = group->kill_byte;
     memcpy(setup->group_name, group->name, sizeof setup->group_name);
     for (size_t i = 0; i < place->count; i++)
@@ -111,7 +113,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     int workdir = add_slot(launch, plan->workdir);
     memcpy(setup->ops, plan->ops, sizeof setup->ops);
     setup->op_count = plan->op_count;
-    setup->clone_into = setup->kill_fd = -1;
+    setup->clone_into = setup->kill_fd = setup->events_fd = -1;
     for (uint32_t i = 0; i < setup->op_count; i++) {
         if (setup->ops[i].kind == OP_CHDIR)
             setup->ops[i].fd = workdir;

@@ -39,6 +39,8 @@ static enum brig_status status_of(const struct facts *facts)
     case END_NONE:
         break;
     }
+    if (facts->pids_refused != BRIG_UNKNOWN && facts->pids_refused > 0 && !facts->pids_fail)
+        return BRIG_PIDS_LIMIT; /* whoever was quicker: the end of the guest, or ours */
     if (facts->output_over && !facts->truncate_output)
         return BRIG_OUTPUT_LIMIT;
     if (!facts->main_ended)

@@ -27,6 +27,7 @@ struct facts {
     const char *why;       /* of END_CANCELLED, or NULL */
     uint64_t oom_kills;    /* of this run's own group; BRIG_UNKNOWN */
     uint64_t pids_refused; /* forks; BRIG_UNKNOWN */
+    bool pids_fail;        /* a refused fork is the guest's own business */
     uint64_t pids_seen;    /* END_PIDS by sampling: how many there were */
     bool output_over;      /* bytes were dropped */
     uint64_t output_omitted;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "host.h"
 #include "run.h"
 #include "sample.h"
 
@@ -21,6 +22,10 @@ void watch_start(struct brig_run *run)
     run->kill_at = run->give_up_at = run->drain_until = run->reader_gone_at = NEVER;
     run->usage_at = NEVER;
     run->sample_at = run->plan.use_group ? NEVER : run->started + SAMPLE_EVERY;
+    run->pids_check_at = NEVER;
+    if (limits->pids != BRIG_UNLIMITED && run->plan.use_group && !run->plan.pids_fail &&
+        run->brig->place.backend == &group_backend_v1)
+        run->pids_check_at = run->started + SAMPLE_EVERY;
     run->cpu_check_at = NEVER;
     if (limits->cpu_time_ns != BRIG_UNLIMITED && run->plan.use_group)
         run->cpu_check_at = run->started + CPU_CHECK_AT_LEAST;
@@ -140,6 +145,10 @@ void watch_clocks(struct brig_run *run, uint64_t now)
         ending_give_up(run);
     if (now >= run->sample_at)
         take_sample(run, now);
+    if (now >= run->pids_check_at) { /* v1 does not notify of it from 6.11 on */
+        run->pids_check_at = now + SAMPLE_EVERY;
+        watch_pids(run);
+    }
     if (now >= run->cpu_check_at)
         check_cpu_time(run, now);
     if (now >= run->usage_at)
@@ -150,8 +159,9 @@ void watch_arm(struct brig_run *run)
 {
     uint64_t next = run->drain_until;
     if (run->phase < PHASE_DRAINING) {
-        const uint64_t all[] = {run->deadline,  run->reader_gone_at, run->kill_at, run->give_up_at,
-                                run->sample_at, run->cpu_check_at,   run->usage_at};
+        const uint64_t all[] = {run->deadline,     run->reader_gone_at, run->kill_at,
+                                run->give_up_at,   run->sample_at,      run->pids_check_at,
+                                run->cpu_check_at, run->usage_at};
         next = NEVER;
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             next = all[i] < next ? all[i] : next;
