@@ -115,5 +115,7 @@ void finish_run(struct brig_run *run)
     run->phase = PHASE_OVER;
     if (verdict.status == BRIG_MEMORY_LIMIT && facts->reason != END_MEMORY && !run->told_memory)
         run_push_event(run, (struct brig_event){.type = BRIG_EVENT_LIMIT, .limit = "memory"});
+    if (verdict.status == BRIG_PIDS_LIMIT && facts->reason == END_NONE)
+        run_push_event(run, (struct brig_event){.type = BRIG_EVENT_LIMIT, .limit = "pids"});
     run_push_event(run, (struct brig_event){.type = BRIG_EVENT_ENDED});
 }

@@ -209,8 +209,8 @@ static void sweep(const struct group_place *place)
     while ((entry = readdir(dir))) {
         if (strncmp(entry->d_name, "brig.", 5) != 0 || !is_abandoned(entry->d_name))
             continue;
-        struct group group = {
-            .place = place, .pids_events = -1, .memory_events = -1, .kill_fd = -1};
+        struct group group = GROUP_NONE;
+        group.place = place;
         snprintf(group.name, sizeof group.name, "%.*s", (int)sizeof group.name - 1, entry->d_name);
         open_folders(&group);
         group_remove(&group);

@@ -365,7 +365,7 @@ static void begin_draining(struct brig_run *run)
     run->drain_until = run->plan.limits.timeout_ns == BRIG_UNLIMITED
                            ? NEVER
                            : run->started + run->plan.limits.timeout_ns;
-    if (run->drain_until < least)
+    if (run->drain_until < least || run->facts.reason == END_CANCELLED)
         run->drain_until = least;
 }
 
@@ -411,8 +411,12 @@ static bool step_draining(struct brig_run *run, uint64_t now)
 {
     bool empty = drain(run);
     if (!empty && now >= run->drain_until) {
-        pump_drop_pending(&run->pump, BRIG_STDOUT);
-        pump_drop_pending(&run->pump, BRIG_STDERR);
+        for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+            struct pump_stream *s = &run->pump.streams[i];
+            if (s->pending && !s->broken)
+                s->broken = ETIMEDOUT;
+            pump_drop_pending(&run->pump, i);
+        }
         empty = true;
     }
     if (!empty)
