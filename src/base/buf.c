@@ -3,13 +3,15 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 void buf_init(struct buf *buf, size_t max)
 {
-    *buf = (struct buf){.max = max};
+    /* One byte is always kept for the NUL of buf_take(). */
+    *buf = (struct buf){.max = max < SIZE_MAX ? max : SIZE_MAX - 1};
 }
 
 void buf_done(struct buf *buf)

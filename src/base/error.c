@@ -15,8 +15,10 @@ int error_set(struct brig_error *err, enum brig_fault fault, const char *stage, 
         char raw[sizeof err->text];
         va_list args;
         va_start(args, format);
-        vsnprintf(raw, sizeof raw, format, args);
+        int len = vsnprintf(raw, sizeof raw, format, args);
         va_end(args);
+        if (len >= (int)sizeof raw) /* it was cut: not in the middle of a character */
+            raw[sizeof raw - 1 - text_utf8_tail((const unsigned char *)raw, sizeof raw - 1)] = 0;
         err->fault = fault;
         err->errnum = errnum;
         err->stage = stage;

@@ -7,9 +7,14 @@
 
 #include "brig.h"
 
-/* An object, or NULL with *err set (fault: usage). `name` stands for the text in messages. The
- * caller releases it with json_decref(). */
+/* An object, or NULL with *err and errno set (fault: usage, or no memory). `name` stands for the
+ * text in messages. The caller releases it with json_decref(). */
 json_t *jsonr_object(const char *text, size_t len, size_t max, const char *name, const char *stage,
                      struct brig_error *err);
+
+/* A scalar as text: a string as it is, a number as it would stand in JSON, whatever the locale of
+ * the host is. False for any other type. */
+#define JSONR_NUMBER_SIZE 64
+bool jsonr_scalar(const json_t *value, const char **text, char number[JSONR_NUMBER_SIZE]);
 
 #endif

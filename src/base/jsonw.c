@@ -50,13 +50,38 @@ static void add_string(struct buf *buf, const unsigned char *s, size_t len)
     buf_add(buf, "\"", 1);
 }
 
+/* Text of our own, or a name that the caller chose: what is not UTF-8 in it is replaced. */
+static void add_text(struct buf *buf, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    size_t len = strlen(text);
+    if (text_is_utf8(s, len)) {
+        add_string(buf, s, len);
+        return;
+    }
+    struct buf clean;
+    buf_init(&clean, len * 3);
+    for (size_t i = 0; i < len;) {
+        int n = text_utf8_sequence(s + i, len - i);
+        if (n > 0)
+            buf_add(&clean, s + i, (size_t)n);
+        else
+            buf_add(&clean, "\xef\xbf\xbd", 3);
+        i += n > 0 ? (size_t)n : 1;
+    }
+    if (clean.failed)
+        buf->failed = clean.failed;
+    add_string(buf, (const unsigned char *)clean.data, clean.len);
+    buf_done(&clean);
+}
+
 static void add_key(struct jsonw *w, const char *key)
 {
     if (w->comma)
         buf_add(w->buf, ",", 1);
     w->comma = true;
     if (key) {
-        add_string(w->buf, (const unsigned char *)key, strlen(key));
+        add_text(w->buf, key);
         buf_add(w->buf, ":", 1);
     }
 }
@@ -130,27 +155,8 @@ void jsonw_text(struct jsonw *w, const char *key, const char *text)
         jsonw_null(w, key);
         return;
     }
-    const unsigned char *s = (const unsigned char *)text;
-    size_t len = strlen(text);
     add_key(w, key);
-    if (text_is_utf8(s, len)) {
-        add_string(w->buf, s, len);
-        return;
-    }
-    struct buf clean;
-    buf_init(&clean, len * 3);
-    for (size_t i = 0; i < len;) {
-        int n = text_utf8_sequence(s + i, len - i);
-        if (n > 0)
-            buf_add(&clean, s + i, (size_t)n);
-        else
-            buf_add(&clean, "\xef\xbf\xbd", 3);
-        i += n > 0 ? (size_t)n : 1;
-    }
-    if (clean.failed)
-        w->buf->failed = clean.failed;
-    add_string(w->buf, (const unsigned char *)clean.data, clean.len);
-    buf_done(&clean);
+    add_text(w->buf, text);
 }
 
 static void add_base64(struct buf *buf, const unsigned char *s, size_t len)

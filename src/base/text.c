@@ -84,6 +84,12 @@ size_t text_utf8_tail(const unsigned char *s, size_t len)
     return 0;
 }
 
+size_t text_cut(const char *s, size_t max)
+{
+    size_t len = strnlen(s, max + 1);
+    return len <= max ? len : max - text_utf8_tail((const unsigned char *)s, max);
+}
+
 static bool is_control(const unsigned char *s, int n)
 {
     if (n == 1)

@@ -33,17 +33,13 @@ static int check_owner(int fd, const char *path, struct brig_error *err)
 static int read_maximum(struct operator_limits *limits, const char *name, const json_t *value,
                         const char *path, struct brig_error *err)
 {
-    char number[32];
-    const char *text = json_string_value(value);
+    char number[JSONR_NUMBER_SIZE];
+    const char *text = NULL;
     int index = key_find(name);
     if (index < 0 || !key_table[index].limit)
         return error_refused(err, STAGE, "%s: maximum.%.80s: is not a limit", path, name);
-    if (json_is_number(value)) {
-        snprintf(number, sizeof number, "%.9g", json_number_value(value));
-        if (json_is_integer(value))
-            snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
-        text = number;
-    }
+    if (!jsonr_scalar(value, &text, number))
+        text = NULL;
     const char *why = text ? key_parse_number(&key_table[index], text, &limits->maximum[index])
                            : "is not a string or a number";
     if (why)
@@ -117,6 +113,10 @@ int operator_apply(const struct operator_limits *limits, enum key key, uint64_t 
         char want[KEY_TEXT_SIZE], most[KEY_TEXT_SIZE];
         key_format_number(&key_table[key], value, want);
         key_format_number(&key_table[key], maximum, most);
+        if (strcmp(want, most) == 0) { /* alike when rounded: the exact numbers */
+            snprintf(want, sizeof want, "%llu", (unsigned long long)value);
+            snprintf(most, sizeof most, "%llu", (unsigned long long)maximum);
+        }
         return error_refused(err, STAGE, "%s: %s is over the operator's maximum of %s",
                              key_table[key].name, want, most);
     }

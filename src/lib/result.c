@@ -186,7 +186,10 @@ int brig_result_json(const struct brig_result *result, char **out, size_t *len,
 {
     struct buf buf;
     struct jsonw w;
-    buf_init(&buf, (result->out.len + result->err.len) * 6 + ROOM);
+    size_t labels = 0;
+    for (size_t i = 0; result->labels && result->labels[i]; i++)
+        labels += strlen(result->labels[i]);
+    buf_init(&buf, (result->out.len + result->err.len + labels) * 6 + ROOM);
     jsonw_init(&w, &buf);
     jsonw_open(&w, NULL, '{');
     jsonw_text(&w, "schema", SCHEMA);

@@ -9,8 +9,12 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/jsonr.h"
+#include "base/text.h"
 
 #define STAGE "spec"
+
+/* The beginning of a text, for a message: two arguments of "%.*s". */
+#define SHOWN(text) (int)text_cut(text, 80), text
 
 #define TEXT_MAX 131072 /* of one value: the kernel takes no longer argument or variable */
 
@@ -45,8 +49,9 @@ static int bad_value(struct brig_error *err, const struct brig_key *key, const c
                      const char *text, const char *why)
 {
     if (key->type == BRIG_TYPE_CHOICE)
-        return error_usage(err, STAGE, "%s: \"%.80s\" is not one of %s", where, text, key->choices);
-    return error_usage(err, STAGE, "%s: \"%.80s\" %s", where, text, why);
+        return error_usage(err, STAGE, "%s: \"%.*s\" is not one of %s", where, SHOWN(text),
+                           key->choices);
+    return error_usage(err, STAGE, "%s: \"%.*s\" %s", where, SHOWN(text), why);
 }
 
 /* A name of a variable or label: what stands before '='. */
@@ -110,7 +115,8 @@ int brig_spec_set(struct brig_spec *spec, const char *name, const char *text,
 {
     int index = key_find(name);
     if (index < 0)
-        return error_usage(err, STAGE, "%s: unknown key \"%.80s\"", where ? where : STAGE, name);
+        return error_usage(err, STAGE, "%s: unknown key \"%.*s\"", where ? where : STAGE,
+                           SHOWN(name));
     return set_value(spec, index, text, origin, where ? where : name, err);
 }
 
@@ -160,25 +166,6 @@ struct reading {
     bool limits_only;
 };
 
-/* A JSON scalar in the text form that the parsers take; false for any other type. */
-static bool scalar_text(const json_t *value, const char **text, char number[64])
-{
-    if (json_is_string(value)) {
-        *text = json_string_value(value);
-        return true;
-    }
-    *text = number;
-    if (json_is_integer(value)) {
-        snprintf(number, 64, "%lld", (long long)json_integer_value(value));
-        return true;
-    }
-    if (json_is_real(value)) {
-        snprintf(number, 64, "%.9f", json_real_value(value));
-        return true;
-    }
-    return false;
-}
-
 static int read_list(const struct reading *r, int index, const json_t *value, const char *where,
                      struct brig_error *err)
 {
@@ -203,11 +190,12 @@ static int read_map(const struct reading *r, int index, json_t *value, const cha
     json_object_foreach(value, name, item)
     {
         const char *text = NULL;
-        char number[64];
-        if (!scalar_text(item, &text, number))
-            return error_usage(err, STAGE, "%s.%.80s: is not a string or a number", where, name);
+        char number[JSONR_NUMBER_SIZE];
+        if (!jsonr_scalar(item, &text, number))
+            return error_usage(err, STAGE, "%s.%.*s: is not a string or a number", where,
+                               SHOWN(name));
         if (!*name || strchr(name, '='))
-            return error_usage(err, STAGE, "%s: \"%.80s\" is not a name", where, name);
+            return error_usage(err, STAGE, "%s: \"%.*s\" is not a name", where, SHOWN(name));
         autofree char *entry = NULL;
         if (asprintf(&entry, "%s=%s", name, text) < 0) {
             entry = NULL;
@@ -241,9 +229,10 @@ static int read_command(const struct reading *r, const json_t *value, struct bri
 static int read_member(const struct reading *r, const char *name, json_t *value,
                        struct brig_error *err)
 {
-    char where[256], number[64];
+    char where[256], number[JSONR_NUMBER_SIZE];
     const char *text;
-    snprintf(where, sizeof where, "%.120s: %s%.80s", r->name, r->prefix, name);
+    snprintf(where, sizeof where, "%.*s: %s%.*s", (int)text_cut(r->name, 120), r->name, r->prefix,
+             SHOWN(name));
     if (!r->limits_only && strcmp(name, "command") == 0)
         return read_command(r, value, err);
     int index = key_find(name);
@@ -260,7 +249,7 @@ static int read_member(const struct reading *r, const char *name, json_t *value,
     if (list)
         return error_usage(err, STAGE, "%s: is not an array%s", where,
                            type == BRIG_TYPE_MAP ? " or an object" : "");
-    if (!scalar_text(value, &text, number))
+    if (!jsonr_scalar(value, &text, number))
         return error_usage(err, STAGE, "%s: is not a string or a number", where);
     return set_value(r->spec, index, text, r->origin, where, err);
 }
@@ -278,17 +267,45 @@ static int read_members(const struct reading *r, json_t *object, struct brig_err
     return 0;
 }
 
-/* Try it on a spec that is thrown away first: a text that is refused half-way changes nothing. */
+static struct brig_spec *copy_spec(const struct brig_spec *spec)
+{
+    struct brig_spec *copy = calloc(1, sizeof *copy);
+    if (!copy)
+        return NULL;
+    bool failed = strings_copy(&copy->command, &spec->command) < 0;
+    memcpy(copy->sinks, spec->sinks, sizeof copy->sinks);
+    copy->stdin_fd = spec->stdin_fd;
+    for (int i = 0; i < KEY_COUNT; i++) {
+        const struct spec_value *from = &spec->values[i];
+        struct spec_value *to = &copy->values[i];
+        *to = (struct spec_value){.origin = from->origin, .set = from->set, .number = from->number};
+        if (from->text && !(to->text = strdup(from->text)))
+            failed = true;
+        failed = failed || strings_copy(&to->list, &from->list) < 0;
+    }
+    if (failed) {
+        brig_spec_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+/* On a copy, which takes the place of the spec only when all of it went well: a text that is
+ * refused half-way, or memory that runs out, changes nothing. */
 static int read_checked(struct reading r, json_t *object, struct brig_error *err)
 {
     struct brig_spec *spec = r.spec;
-    int ret = brig_spec_new(&r.spec, err);
-    if (ret < 0)
-        return ret;
-    ret = read_members(&r, object, err);
+    r.spec = copy_spec(spec);
+    if (!r.spec)
+        return error_memory(err, STAGE);
+    int ret = read_members(&r, object, err);
+    if (ret == 0) {
+        struct brig_spec old = *spec;
+        *spec = *r.spec;
+        *r.spec = old;
+    }
     brig_spec_free(r.spec);
-    r.spec = spec;
-    return ret < 0 ? ret : read_members(&r, object, err);
+    return ret;
 }
 
 int brig_spec_read_json(struct brig_spec *spec, const char *text, size_t len, const char *name,
@@ -296,7 +313,7 @@ int brig_spec_read_json(struct brig_spec *spec, const char *text, size_t len, co
 {
     json_t *root = jsonr_object(text, len, BRIG_SPEC_MAX, name, STAGE, err);
     if (!root)
-        return -EINVAL;
+        return -errno;
     struct reading r = {.spec = spec, .origin = BRIG_FROM_SPEC, .name = name, .prefix = ""};
     int ret = read_checked(r, root, err);
     json_decref(root);
@@ -308,7 +325,7 @@ int brig_spec_read_metadata(struct brig_spec *spec, const char *text, size_t len
 {
     json_t *root = jsonr_object(text, len, BRIG_SPEC_MAX, name, STAGE, err);
     if (!root)
-        return -EINVAL;
+        return -errno;
     struct reading r = {.spec = spec,
                         .origin = BRIG_FROM_METADATA,
                         .name = name,

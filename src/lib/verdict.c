@@ -92,9 +92,15 @@ static void note_memory(const struct facts *facts, struct buf *out)
     bool sampled = facts->reason == END_MEMORY;
     bool main_killed =
         facts->main_ended && facts->code != CLD_EXITED && facts->status == SIGKILL && !sampled;
-    buf_text(out, "Killed: memory reached its ");
-    add_size(out, facts->limits.memory_bytes);
-    buf_text(out, " limit (");
+    uint64_t limit = facts->limits.memory_bytes, peak = facts->usage.memory_peak_bytes;
+    bool above = limit == BRIG_UNLIMITED || (!sampled && peak != BRIG_UNKNOWN && peak < limit / 2);
+    if (above) {
+        buf_text(out, "Killed: the machine, or a group above, ran out of memory (");
+    } else {
+        buf_text(out, "Killed: memory reached its ");
+        add_size(out, limit);
+        buf_text(out, " limit (");
+    }
     if (facts->usage.memory_peak_bytes != BRIG_UNKNOWN) {
         buf_text(out, "peak ");
         add_size(out, facts->usage.memory_peak_bytes);
@@ -112,7 +118,8 @@ static void note_memory(const struct facts *facts, struct buf *out)
         if (facts->main_ended && facts->code == CLD_EXITED)
             buf_printf(out, "; the main process itself exited with %d", facts->status);
     }
-    buf_text(out, "). Raise --memory or process the data in parts.");
+    buf_text(out, above ? "). It did not reach its own limit."
+                        : "). Raise --memory or process the data in parts.");
 }
 
 static void note_pids(const struct facts *facts, struct buf *out)

@@ -1,15 +1,18 @@
 """Cases 1 to 9: however a run ends, it ends in time, with the truth, and nothing survives."""
+import array
+import fcntl
 import json
 import os
 import re
 import resource
 import signal
 import subprocess
+import termios
 import time
 
 import pytest
-from conftest import (PYTHON, SLOW, STUBBORN, finish, is_alive, message, wait_for_file,
-                      wait_until)
+from conftest import (PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, children_of, finish,
+                      is_alive, message, wait_for_file, wait_until)
 
 
 def started(process):
@@ -49,6 +52,24 @@ def test_case_01_child_goes_on_writing(brig):
     result, seconds = timed(lambda: brig.result(
         "--output", "512M", "--", "sh", "-c", "yes & exit 0"))
     assert (result["status"], result["exit_code"]) == ("exited", 0)
+    assert seconds < 2 * SLOW
+
+
+@pytest.mark.parametrize("outside", ["sleep 60", "yes"])
+def test_case_01_process_outside_holds_the_pipe(brig, outside):
+    """The other end of the pipe is in a process that is not of the run, and that may even go on
+    writing (and use up the budget): it is not waited for."""
+    process = brig.start("--json", "--", "sh", "-c",
+                         "touch up; while [ -e up ]; do :; done; exit 7", cwd=brig.tmp)
+    wait_for_file(brig.tmp / "up")
+    main, = children_of(children_of(process.pid)[0])
+    with open(f"/proc/{main}/fd/1", "wb") as pipe:
+        holder = subprocess.Popen(outside.split(), stdout=pipe)
+    (brig.tmp / "up").unlink()
+    result, seconds = timed(lambda: brig.result_of(process, 10))
+    holder.kill()
+    holder.wait()
+    assert result["exit_code"] == 7 or result["status"] == "output_limit"
     assert seconds < 2 * SLOW
 
 
@@ -174,9 +195,9 @@ while True:
 def test_case_05_guest_is_ptraced(brig):
     """A tracer that never lets its victim go does not keep it alive."""
     result, seconds = timed(lambda: brig.result(
-        "--timeout", f"{1 * SLOW}s", "-k", "200ms", "--", *PYTHON, TRACED))
+        "--timeout", f"{PYTHON_TIME}s", "-k", "200ms", "--", *PYTHON, TRACED))
     assert (result["status"], result["stdout"]) == ("timeout", "traced\n")
-    assert seconds < 2.2 * SLOW
+    assert seconds < PYTHON_TIME + 0.2 + 1 * SLOW
     assert not brig.survivors()
 
 
@@ -230,7 +251,7 @@ def test_case_06_fork_bomb_ends_at_once(brig):
 @pytest.mark.limits
 def test_case_06_other_work_goes_on(brig, marker):
     """With forks failing instead of ending the run, the bomb goes on; so does all other work."""
-    process = brig.start("--json", "--on-pids-limit", "fail", "--timeout", f"{2 * SLOW}s",
+    process = brig.start("--json", "--on-pids-limit", "fail", "--timeout", "3s",
                          "--", "bash", "-c", f"touch {marker}; " + BOMB)
     wait_for_file(marker)
     slowest = 0
@@ -273,6 +294,24 @@ def test_case_07_cancelled_guest_may_say_goodbye(brig, tmp_path):
     result = json.loads((tmp_path / "r").read_text())
     assert done.stdout == b"bye\n"
     assert (result["status"], result["exit_code"]) == ("cancelled", 9)
+
+
+@pytest.mark.parametrize("guest", ["seq 20000; exit 0", "yes"], ids=["ended", "writing"])
+def test_case_07_cancel_with_a_stuck_reader(brig, guest):
+    """Nobody reads what the guest wrote, and it does not matter whether the guest still runs."""
+    process = brig.start("-k", "300ms", "--timeout", "15s", "--", "sh", "-c", guest)
+    wait_until(lambda: pipe_is_full(process.stdout))
+    process.terminate()
+    _, seconds = timed(lambda: process.wait(20 * SLOW))
+    finish(process)
+    assert seconds < 0.3 + 1 * SLOW
+
+
+def pipe_is_full(pipe):
+    """What fits into a pipe is in it."""
+    waiting = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return waiting[0] >= 65536 - 4096
 
 
 ZOMBIES = """
@@ -327,6 +366,47 @@ def test_case_08_orphan_gets_the_parent_of_the_main_process(brig):
     assert started(process) == started(process)
     process.terminate()
     finish(process)
+
+
+# ---- trees that are more than processes ------------------------------------------------------
+
+def test_main_thread_ends_before_the_others(brig):
+    """A process whose main thread is gone looks dead, and is not: the timeout still ends it."""
+    code = ("import ctypes, threading, time\n"
+            "threading.Thread(target=time.sleep, args=[300]).start()\n"
+            "print('ready', flush=True)\nctypes.CDLL(None).pthread_exit(None)")
+    result = brig.result("--timeout", f"{PYTHON_TIME}s", "-k", "200ms", "--", *PYTHON, code)
+    assert (result["status"], result["stdout"]) == ("timeout", "ready\n")
+    assert result["usage"]["wall_seconds"] < PYTHON_TIME + 0.2 + 1 * SLOW
+
+
+def test_guest_is_a_reaper_itself(brig):
+    """Orphans go to the guest, not to brig's init: they are found all the same."""
+    code = ("import ctypes, os, subprocess, sys\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+            f"subprocess.run(['sh', '-c', {STUBBORN!r}])\nsys.stdout.flush()")
+    result = brig.result("--", *PYTHON, code)
+    assert result["status"] == "exited"
+    assert not is_alive(int(result["stdout"]))
+    assert not brig.survivors()
+
+
+def test_run_in_a_run(brig):
+    done = brig.run("--", brig.binary, "run", "--", "sh", "-c", "echo hi; exit 5")
+    assert (done.returncode, done.stdout) == (5, b"hi\n")
+
+
+@pytest.mark.limits
+def test_run_in_a_run_after_timeout(brig):
+    """The inner brig is killed with its run; what it leaves is below the outer run's group, and
+    goes with it. Nothing of it makes the next run slow."""
+    inner = f"{brig.binary} run -k 60s -- sh -c 'trap \"\" TERM; sleep 300'"
+    result = brig.result("--timeout", f"{SHELL_TIME}s", "-k", "100ms", "--", "sh", "-c",
+                         "trap '' TERM; " + inner)
+    assert result["status"] == "timeout"
+    assert "stuck" not in result["notes"]
+    assert not brig.survivors() and not brig.left_groups()
+    _, seconds = timed(lambda: brig.run("--", "true"))
+    assert seconds < 1 * SLOW
 
 
 # ---- 9 ---------------------------------------------------------------------------------------

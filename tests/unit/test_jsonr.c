@@ -65,10 +65,10 @@ static void test_text_that_ends_early_is_refused(void **state)
 static void test_what_json_does_not_have_is_refused(void **state)
 {
     static const char *const rows[] = {
-        "{a:1}",          "{'a':1}",         "{\"a\":NaN}",    "{\"a\":Infinity}", "{\"a\":01}",
-        "{\"a\":+1}",     "{\"a\":.5}",      "{\"a\":1,}",     "{\"a\":[1,]}",     "{\"a\":\"\t\"}",
-        "{\"a\":\"\\x\"}", "{\"a\":1e999}",  "{/**/}",         "{\"a\":tru}",      "\xef\xbb\xbf{}",
-        "{\"a\":99999999999999999999}",
+        "{a:1}",        "{'a':1}",        "{\"a\":NaN}",     "{\"a\":Infinity}",
+        "{\"a\":01}",   "{\"a\":+1}",     "{\"a\":.5}",      "{\"a\":1,}",
+        "{\"a\":[1,]}", "{\"a\":\"\t\"}", "{\"a\":\"\\x\"}", "{\"a\":1e999}",
+        "{/**/}",       "{\"a\":tru}",    "\xef\xbb\xbf{}",  "{\"a\":99999999999999999999}",
     };
     for (size_t i = 0; i < COUNT(rows); i++)
         check_refused(rows[i], "line ");

@@ -91,8 +91,6 @@ static void test_keys_are_escaped_like_strings(void **state)
 
 static void test_keys_that_are_not_utf8_do_not_spoil_the_json(void **state)
 {
-    known_bug("base/jsonw.c: add_key() passes bytes on that are not UTF-8; --label $'\\xff=1' "
-              "makes a result that no parser takes");
     jsonw_open(&w, NULL, '{');
     jsonw_int(&w, "a\xff", 1);
     jsonw_close(&w, '}');
@@ -118,9 +116,17 @@ static void test_decimals_are_exact_and_without_trailing_zeros(void **state)
     static const struct {
         uint64_t value, scale;
     } rows[] = {
-        {0, 1000000000},          {1, 1000000000}, {1500000000, 1000000000}, {1000000000, 1000000000},
-        {123456789, 1000000000},  {500, 1000},     {2250, 1000},             {7, 1},
-        {UINT64_MAX - 1, 1000000000}, {10, 1000},  {100000000, 1000000000},
+        {0, 1000000000},
+        {1, 1000000000},
+        {1500000000, 1000000000},
+        {1000000000, 1000000000},
+        {123456789, 1000000000},
+        {500, 1000},
+        {2250, 1000},
+        {7, 1},
+        {UINT64_MAX - 1, 1000000000},
+        {10, 1000},
+        {100000000, 1000000000},
     };
     jsonw_open(&w, NULL, '[');
     for (size_t i = 0; i < COUNT(rows); i++)

@@ -149,10 +149,20 @@ static void test_tail_is_the_cut_character_at_every_split(void **state)
 
 static void test_tail_ignores_what_can_never_become_a_character(void **state)
 {
-    static const char *const rows[] = {
-        "\xff",     "a\x80",        "\x80\x80\x80",     "\xc0",         "\xe0\x80",
-        "\xed\xa0", "\xf4\x90\x80", "\xf0\x80\x80",     "\xf5\x80",     "\xc3\xa9\x80",
-        "a",        "",             "\x80\x80\x80\x80", "\xc3\xa9\x80\x80\x80"};
+    static const char *const rows[] = {"\xff",
+                                       "a\x80",
+                                       "\x80\x80\x80",
+                                       "\xc0",
+                                       "\xe0\x80",
+                                       "\xed\xa0",
+                                       "\xf4\x90\x80",
+                                       "\xf0\x80\x80",
+                                       "\xf5\x80",
+                                       "\xc3\xa9\x80",
+                                       "a",
+                                       "",
+                                       "\x80\x80\x80\x80",
+                                       "\xc3\xa9\x80\x80\x80"};
     for (size_t i = 0; i < COUNT(rows); i++)
         assert_int_equal(text_utf8_tail((const unsigned char *)rows[i], strlen(rows[i])), 0);
 }

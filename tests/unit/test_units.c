@@ -52,24 +52,15 @@ static void check_bad(parse_function *parse, const struct bad *rows, size_t coun
 static void test_size_accepts_numbers_with_their_units(void **state)
 {
     static const struct good rows[] = {
-        {"1", 1},
-        {"4096", 4096},
-        {"00010", 10},
-        {"512M", 512 * MIB},
-        {"2G", 2 * GIB},
-        {"2g", 2 * GIB},
-        {"3K", 3 * KIB},
-        {"3KiB", 3 * KIB},
-        {"3kib", 3 * KIB},
-        {"3MiB", 3 * MIB},
-        {"3GiB", 3 * GIB},
-        {"1T", TIB},
-        {"1TiB", TIB},
-        {"1.5G", GIB + GIB / 2},
-        {"0.5K", 512},
-        {"0.1G", 107374182}, /* exactly a tenth, rounded down */
-        {"1.9", 1},
-        {"1.99999999999999999999", 1},
+        {"1", 1},          {"4096", 4096},
+        {"00010", 10},     {"512M", 512 * MIB},
+        {"2G", 2 * GIB},   {"2g", 2 * GIB},
+        {"3K", 3 * KIB},   {"3KiB", 3 * KIB},
+        {"3kib", 3 * KIB}, {"3MiB", 3 * MIB},
+        {"3GiB", 3 * GIB}, {"1T", TIB},
+        {"1TiB", TIB},     {"1.5G", GIB + GIB / 2},
+        {"0.5K", 512},     {"0.1G", 107374182}, /* exactly a tenth, rounded down */
+        {"1.9", 1},        {"1.99999999999999999999", 1},
     };
     check_good(units_parse_size, rows, COUNT(rows));
 }
@@ -97,8 +88,8 @@ static void test_size_accepts_what_the_kernel_can_count_and_no_more(void **state
 static void test_size_refuses_zero_and_what_rounds_to_it(void **state)
 {
     static const struct bad rows[] = {
-        {"0", "is zero"},   {"0K", "is zero"},   {"0.0G", "is zero"},
-        {"0.4", "is zero"}, {"000", "is zero"},  {"0.000000000001T", "is zero"},
+        {"0", "is zero"},   {"0K", "is zero"},  {"0.0G", "is zero"},
+        {"0.4", "is zero"}, {"000", "is zero"}, {"0.000000000001T", "is zero"},
         {"0", "unlimited"}, /* the sentence says what to write instead */
     };
     check_bad(units_parse_size, rows, COUNT(rows));
@@ -114,15 +105,15 @@ static void test_size_refuses_negative_numbers(void **state)
 static void test_size_refuses_what_is_not_all_of_it_a_size(void **state)
 {
     static const struct bad rows[] = {
-        {"", "is not a number"},        {" 1", "is not a number"},  {"G", "is not a number"},
-        {"+1", "is not a number"},      {".5", "is not a number"},  {"1.", "is not a number"},
-        {"1.G", "is not a number"},     {"nan", "is not a number"}, {"inf", "is not a number"},
+        {"", "is not a number"},          {" 1", "is not a number"},  {"G", "is not a number"},
+        {"+1", "is not a number"},        {".5", "is not a number"},  {"1.", "is not a number"},
+        {"1.G", "is not a number"},       {"nan", "is not a number"}, {"inf", "is not a number"},
         {"\xd9\xa1", "is not a number"}, /* a digit, in Arabic */
         {"unlimited", "is not a number"}, {"1 G", "is not a size"},   {"1G ", "is not a size"},
-        {"1GB", "is not a size"},       {"1Gi", "is not a size"},   {"1X", "is not a size"},
-        {"1P", "is not a size"},        {"1e3", "is not a size"},   {"0x10", "is not a size"},
-        {"1,5G", "is not a size"},      {"1.5.5", "is not a size"}, {"1G1", "is not a size"},
-        {"1\n", "is not a size"},       {"1KK", "is not a size"},
+        {"1GB", "is not a size"},         {"1Gi", "is not a size"},   {"1X", "is not a size"},
+        {"1P", "is not a size"},          {"1e3", "is not a size"},   {"0x10", "is not a size"},
+        {"1,5G", "is not a size"},        {"1.5.5", "is not a size"}, {"1G1", "is not a size"},
+        {"1\n", "is not a size"},         {"1KK", "is not a size"},
     };
     check_bad(units_parse_size, rows, COUNT(rows));
 }
@@ -157,9 +148,9 @@ static void test_duration_ends_at_a_hundred_years(void **state)
     static const struct bad over[] = {
         {"36500d1ns", "is too large"},
         {"36501d", "is too large"},
-        {"213503d", "is too large"},                                /* 2^64 ns are 213,503.98 days */
+        {"213503d", "is too large"}, /* 2^64 ns are 213,503.98 days */
         {"213504d", "is too large"},
-        {"213503d213503h", "is too large"},                         /* only the sum is too large */
+        {"213503d213503h", "is too large"}, /* only the sum is too large */
         {"18446744073709551615ns", "is too large"},
         {"18446744073709551616", "is too large"},
         {"99999999999999999999d", "is too large"},
@@ -171,8 +162,12 @@ static void test_duration_ends_at_a_hundred_years(void **state)
 static void test_duration_refuses_zero_and_negative(void **state)
 {
     static const struct bad rows[] = {
-        {"0", "is zero"},       {"0s", "is zero"},     {"0h0m0s", "is zero"},
-        {"0.4ns", "is zero"},   {"-1", "is negative"}, {"-5m", "is negative"},
+        {"0", "is zero"},
+        {"0s", "is zero"},
+        {"0h0m0s", "is zero"},
+        {"0.4ns", "is zero"},
+        {"-1", "is negative"},
+        {"-5m", "is negative"},
         {"0.0000000001s", "is zero"},
     };
     check_bad(units_parse_duration, rows, COUNT(rows));
@@ -181,16 +176,16 @@ static void test_duration_refuses_zero_and_negative(void **state)
 static void test_duration_refuses_units_out_of_order_twice_or_missing(void **state)
 {
     static const struct bad rows[] = {
-        {"30m1h", "is not a duration"},  {"1s1s", "is not a duration"},
-        {"1h30", "is not a duration"},   {"1h-5m", "is not a duration"},
-        {"1h 5m", "is not a duration"},  {"1H", "is not a duration"},
-        {"1min", "is not a duration"},   {"1sec", "is not a duration"},
-        {"1 s", "is not a duration"},    {"1s ", "is not a duration"},
-        {"1w", "is not a duration"},     {"1M", "is not a duration"},
-        {"1mss", "is not a duration"},   {"1.5.5", "is not a duration"},
-        {"1e3", "is not a duration"},    {"", "is not a number"},
-        {"s", "is not a number"},        {"1.", "is not a number"},
-        {"1.s", "is not a number"},      {" 1s", "is not a number"},
+        {"30m1h", "is not a duration"},   {"1s1s", "is not a duration"},
+        {"1h30", "is not a duration"},    {"1h-5m", "is not a duration"},
+        {"1h 5m", "is not a duration"},   {"1H", "is not a duration"},
+        {"1min", "is not a duration"},    {"1sec", "is not a duration"},
+        {"1 s", "is not a duration"},     {"1s ", "is not a duration"},
+        {"1w", "is not a duration"},      {"1M", "is not a duration"},
+        {"1mss", "is not a duration"},    {"1.5.5", "is not a duration"},
+        {"1e3", "is not a duration"},     {"", "is not a number"},
+        {"s", "is not a number"},         {"1.", "is not a number"},
+        {"1.s", "is not a number"},       {" 1s", "is not a number"},
         {"unlimited", "is not a number"}, {"1:30", "is not a duration"},
     };
     check_bad(units_parse_duration, rows, COUNT(rows));
@@ -230,8 +225,8 @@ static void test_count_refuses_everything_else(void **state)
 static void test_cpus_accepts_hundredths_of_one_up_to_65536(void **state)
 {
     static const struct good rows[] = {
-        {"0.01", 10}, {"0.5", 500}, {"1", 1000}, {"2.25", 2250}, {"65536", 65536000},
-        {"0.0109", 10}, {"1.0009", 1000},
+        {"0.01", 10},        {"0.5", 500},   {"1", 1000},      {"2.25", 2250},
+        {"65536", 65536000}, {"0.0109", 10}, {"1.0009", 1000},
     };
     static const struct bad bad[] = {
         {"0", "is zero"},
@@ -268,18 +263,10 @@ static void check_format(void (*format)(uint64_t, char *), const struct good *ro
 static void test_size_is_written_in_the_largest_unit_with_one_place(void **state)
 {
     static const struct good rows[] = {
-        {"0 bytes", 0},
-        {"1 bytes", 1},
-        {"1023 bytes", 1023},
-        {"1 KiB", KIB},
-        {"1.5 KiB", 1536},
-        {"1023.9 KiB", MIB - 1},
-        {"512 MiB", 512 * MIB},
-        {"2 GiB", 2 * GIB},
-        {"10 GiB", 10 * GIB},
-        {"1 TiB", TIB},
-        {"1 PiB", TIB * KIB},
-        {"8 EiB", UINT64_C(1) << 63},
+        {"0 bytes", 0},           {"1 bytes", 1},       {"1023 bytes", 1023},
+        {"1 KiB", KIB},           {"1.5 KiB", 1536},    {"1023.9 KiB", MIB - 1},
+        {"512 MiB", 512 * MIB},   {"2 GiB", 2 * GIB},   {"10 GiB", 10 * GIB},
+        {"1 TiB", TIB},           {"1 PiB", TIB * KIB}, {"8 EiB", UINT64_C(1) << 63},
         {"15.9 EiB", UINT64_MAX},
     };
     check_format(units_format_size, rows, COUNT(rows));
@@ -368,8 +355,13 @@ static void test_sizes_survive_but_for_less_than_a_tenth_of_their_unit(void **st
 {
     struct random random = {2};
     for (int i = 0; i < 50000; i++) {
-        uint64_t value = 1 + random_next(&random) % (1024 * TIB - 1) / (UINT64_C(1) << random_below(&random, 50));
-        uint64_t unit = value >= TIB ? TIB : value >= GIB ? GIB : value >= MIB ? MIB : value >= KIB ? KIB : 1;
+        uint64_t value = 1 + random_next(&random) % (1024 * TIB - 1) /
+                                 (UINT64_C(1) << random_below(&random, 50));
+        uint64_t unit = value >= TIB   ? TIB
+                        : value >= GIB ? GIB
+                        : value >= MIB ? MIB
+                        : value >= KIB ? KIB
+                                       : 1;
         char text[UNITS_TEXT_SIZE];
         units_format_size(value, text);
         uint64_t back = parse_written_size(text);

@@ -1,0 +1,35 @@
+/* lib/command.c: a script whose interpreter is missing. The name that the error gives is the one
+ * that the script gives, made safe. */
+#include "lib/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "target.h"
+
+/* A script that names an interpreter: "#!", blanks, and something that is not the end. */
+static bool names_interpreter(const uint8_t *data, size_t size)
+{
+    size_t at = 2;
+    if (size < 3 || data[0] != '#' || data[1] != '!')
+        return false;
+    while (at < size && at < 255 && (data[at] == ' ' || data[at] == '\t'))
+        at++;
+    return at < size && at < 255 && data[at] && !strchr("\r\n", data[at]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[64];
+    struct brig_error err = {0};
+    int fd = memfd_create("script", MFD_CLOEXEC);
+    ensure(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ensure(command_exec_error(path, AT_FDCWD, ENOENT, &err) == -ENOENT);
+    ensure(err.fault == BRIG_FAULT_NOT_EXECUTABLE && is_printable(err.text));
+    ensure(names_interpreter(data, size) == (strstr(err.text, "its interpreter ") != NULL));
+    close(fd);
+    return 0;
+}

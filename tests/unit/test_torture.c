@@ -1,0 +1,682 @@
+/* Every allocation fails once: whatever the library does then, it says so, leaves nothing behind
+ * and does not touch its outputs. In the manner of curl's torture tests.
+ *
+ * The linker sends every allocation of the library and of this file through the functions below
+ * (--wrap, see meson.build). A scenario runs again and again, with the first, the second, ... of
+ * its allocations failing, until it comes to its end without one. Each is run twice: with only that
+ * one failing, and with all that follow failing as well. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "folder.h"
+#include "lib/command.h"
+#include "lib/environment.h"
+#include "lib/host.h"
+#include "lib/plan.h"
+#include "lib/run.h"
+#include "same_spec.h"
+
+/* ---- allocations --------------------------------------------------------------------------- */
+
+static struct {
+    bool armed, lasting, failed;
+    unsigned long count, fail_at;
+} torture;
+
+static bool fails(void)
+{
+    if (!torture.armed)
+        return false;
+    torture.count++;
+    if (torture.count < torture.fail_at || (torture.count > torture.fail_at && !torture.lasting))
+        return false;
+    torture.failed = true;
+    errno = ENOMEM;
+    return true;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t len);
+char *__real_getcwd(char *out, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t len);
+char *__wrap_getcwd(char *out, size_t size);
+int __wrap_asprintf(char **out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int __wrap___asprintf_chk(char **out, int flag, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __real_realloc(memory, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t len)
+{
+    return fails() ? NULL : __real_strndup(text, len);
+}
+
+char *__wrap_getcwd(char *out, size_t size)
+{
+    return !out && fails() ? NULL : __real_getcwd(out, size);
+}
+
+/* What *out holds after a failure is undefined: make it as bad as it can be. */
+__attribute__((format(printf, 2, 0))) static int format_new(char **out, const char *format,
+                                                            va_list args)
+{
+    if (!fails())
+        return vasprintf(out, format, args);
+    *out = (char *)(uintptr_t)1;
+    return -1;
+}
+
+int __wrap_asprintf(char **out, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = format_new(out, format, args);
+    va_end(args);
+    return n;
+}
+
+int __wrap___asprintf_chk(char **out, int flag, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = format_new(out, format, args);
+    va_end(args);
+    return n;
+}
+
+/* ---- the driver ---------------------------------------------------------------------------- */
+
+struct scene {
+    struct folder *folder;
+    struct brig brig;       /* made up, without groups */
+    struct brig_spec *spec; /* with something in it, and a second one that is the same */
+    struct brig_spec *twin;
+    struct brig_error err;
+};
+
+/* Returns 0 or a negative errno, and itself asserts what has to hold after a failure. Allocations
+ * fail between arm() and disarm() only. */
+typedef int scenario_function(struct scene *scene);
+
+static void arm(void)
+{
+    torture.armed = true;
+}
+
+static void disarm(void)
+{
+    torture.armed = false;
+}
+
+static int count_fds(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 256; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static struct brig_spec *new_spec(void)
+{
+    static const char *const command[] = {"true", "old"};
+    struct brig_spec *spec;
+    assert_int_equal(brig_spec_new(&spec, NULL), 0);
+    assert_int_equal(brig_spec_set_command(spec, command, 2, NULL), 0);
+    assert_int_equal(brig_spec_set(spec, "workdir", "/", BRIG_FROM_SPEC, NULL, NULL), 0);
+    assert_int_equal(brig_spec_set(spec, "labels", "old=1", BRIG_FROM_SPEC, NULL, NULL), 0);
+    assert_int_equal(brig_spec_set(spec, "env", "OLD=1", BRIG_FROM_SPEC, NULL, NULL), 0);
+    return spec;
+}
+
+static int start(void **state)
+{
+    struct scene *scene = calloc(1, sizeof *scene);
+    if (!scene || folder_setup((void **)&scene->folder) < 0)
+        return -1;
+    scene->brig.init = scene->brig.pidfd = scene->brig.place.leaf_parent = -1;
+    for (int i = 0; i < KEY_COUNT; i++)
+        scene->brig.maxima.maximum[i] = BRIG_UNLIMITED;
+    *state = scene;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct scene *scene = *state;
+    disarm();
+    folder_teardown((void **)&scene->folder);
+    free(scene);
+    return 0;
+}
+
+#define torture_test(test) cmocka_unit_test_setup_teardown(test, start, end)
+
+/* One run of a scenario with its n-th allocation failing. Returns true if it got that far. */
+static bool run_once(struct scene *scene, scenario_function *scenario, unsigned long n,
+                     bool lasting)
+{
+    int before = count_fds();
+    scene->spec = new_spec();
+    scene->twin = new_spec();
+    scene->err = (struct brig_error){0};
+    torture.count = 0;
+    torture.fail_at = n;
+    torture.lasting = lasting;
+    torture.failed = false;
+    int ret = scenario(scene);
+    disarm();
+    if (torture.failed && ret >= 0)
+        fail_msg("allocation %lu failed and nobody said so", n);
+    if (torture.failed && (scene->err.fault == BRIG_FAULT_NONE || !scene->err.text[0]))
+        fail_msg("allocation %lu failed and the error is empty", n);
+    if (!torture.failed && ret < 0)
+        fail_msg("nothing failed and it said: %s", scene->err.text);
+    brig_spec_free(scene->spec);
+    brig_spec_free(scene->twin);
+    assert_int_equal(count_fds(), before);
+    return torture.failed;
+}
+
+static void run_all(struct scene *scene, scenario_function *scenario, unsigned long least)
+{
+    for (int lasting = 0; lasting < 2; lasting++) {
+        unsigned long n = 1;
+        while (run_once(scene, scenario, n, lasting))
+            n++;
+        assert_true(n - 1 >= least); /* or the allocations are not seen at all */
+    }
+}
+
+/* ---- spec ---------------------------------------------------------------------------------- */
+
+static int make_spec(struct scene *scene)
+{
+    struct brig_spec *spec = scene->spec;
+    arm();
+    int ret = brig_spec_new(&spec, &scene->err);
+    disarm();
+    if (ret < 0)
+        assert_ptr_equal(spec, scene->spec);
+    else
+        brig_spec_free(spec);
+    return ret;
+}
+
+static void test_a_new_spec(void **state)
+{
+    run_all(*state, make_spec, 1);
+}
+
+static int set_values(struct scene *scene)
+{
+    static const char *const rows[][2] = {
+        {"memory", "1G"}, {"workdir", "/tmp"}, {"env", "A=1"}, {"ro", "/usr"}, {"labels", "k=v"}};
+    int ret = 0;
+    for (size_t i = 0; i < COUNT(rows) && ret == 0; i++) {
+        arm();
+        ret =
+            brig_spec_set(scene->spec, rows[i][0], rows[i][1], BRIG_FROM_OPTION, NULL, &scene->err);
+        disarm();
+        if (ret < 0)
+            assert_true(same_spec(scene->spec, scene->twin));
+        else
+            assert_int_equal(
+                brig_spec_set(scene->twin, rows[i][0], rows[i][1], BRIG_FROM_OPTION, NULL, NULL),
+                0);
+    }
+    return ret;
+}
+
+static void test_single_values(void **state)
+{
+    run_all(*state, set_values, 4);
+}
+
+static int set_command(struct scene *scene)
+{
+    const char *command[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    arm();
+    int ret = brig_spec_set_command(scene->spec, command, COUNT(command), &scene->err);
+    disarm();
+    if (ret < 0)
+        assert_true(same_spec(scene->spec, scene->twin));
+    return ret;
+}
+
+static void test_a_command(void **state)
+{
+    run_all(*state, set_command, 12);
+}
+
+static const char json[] = "{\"command\": [\"true\", \"x\"], \"memory\": \"1G\", \"cpu_time\": 1.5,"
+                           " \"workdir\": \"/\", \"env\": {\"A\": \"1\", \"B\": 2},"
+                           " \"labels\": [\"k=v\"]}";
+
+static int read_json(struct scene *scene)
+{
+    arm();
+    int ret = brig_spec_read_json(scene->spec, json, sizeof json - 1, "job.json", &scene->err);
+    disarm();
+    return ret;
+}
+
+static void test_a_spec_from_json(void **state)
+{
+    run_all(*state, read_json, 20);
+}
+
+static int read_json_unchanged(struct scene *scene)
+{
+    int ret = read_json(scene);
+    if (ret < 0)
+        assert_true(same_spec(scene->spec, scene->twin));
+    return ret;
+}
+
+static void test_a_spec_from_json_that_failed_changed_nothing(void **state)
+{
+    run_all(*state, read_json_unchanged, 20);
+}
+
+static int read_json_blameless(struct scene *scene)
+{
+    int ret = read_json(scene);
+    if (ret < 0) {
+        assert_int_equal(ret, -ENOMEM);
+        assert_int_equal(scene->err.fault, BRIG_FAULT_SYSTEM);
+    }
+    return ret;
+}
+
+static void test_no_memory_is_not_called_the_callers_mistake(void **state)
+{
+    run_all(*state, read_json_blameless, 20);
+}
+
+static int read_metadata(struct scene *scene)
+{
+    static const char text[] = "{\"x\": [1, {}], \"limits\": {\"memory\": \"1G\", \"pids\": 5}}";
+    arm();
+    int ret = brig_spec_read_metadata(scene->spec, text, sizeof text - 1, "meta", &scene->err);
+    disarm();
+    if (ret < 0) /* limits are numbers: nothing to allocate once the text is read */
+        assert_true(same_spec(scene->spec, scene->twin));
+    return ret;
+}
+
+static void test_limits_from_metadata(void **state)
+{
+    run_all(*state, read_metadata, 10);
+}
+
+/* ---- plan ---------------------------------------------------------------------------------- */
+
+static int make_plan(struct scene *scene)
+{
+    struct plan plan;
+    char path[128];
+    snprintf(path, sizeof path, "%s", folder_text(scene->folder, "a.env", "A=1\nB=2\n", 0600));
+    brig_spec_set(scene->spec, "env_file", path, BRIG_FROM_OPTION, NULL, NULL);
+    arm();
+    int ret = plan_make(&plan, &scene->brig, scene->spec, &scene->err);
+    disarm();
+    plan_done(&plan); /* after a failure too: it is what brig_run_free() does */
+    return ret;
+}
+
+static void test_a_plan(void **state)
+{
+    run_all(*state, make_plan, 15);
+}
+
+static int make_plan_here(struct scene *scene)
+{
+    struct plan plan;
+    free(scene->spec->values[KEY_WORKDIR].text);
+    scene->spec->values[KEY_WORKDIR].text = NULL;
+    arm();
+    int ret = plan_make(&plan, &scene->brig, scene->spec, &scene->err);
+    disarm();
+    plan_done(&plan);
+    return ret;
+}
+
+static void test_a_plan_in_the_current_folder(void **state)
+{
+    run_all(*state, make_plan_here, 10);
+}
+
+static int explain(struct scene *scene, bool as_json)
+{
+    char *text = (char *)scene;
+    size_t len = 77;
+    arm();
+    int ret = brig_explain(&scene->brig, scene->spec, as_json, &text, &len, &scene->err);
+    disarm();
+    if (ret < 0) {
+        assert_ptr_equal(text, scene);
+        assert_int_equal(len, 77);
+    } else {
+        brig_free(text);
+    }
+    return ret;
+}
+
+static int explain_text(struct scene *scene)
+{
+    return explain(scene, false);
+}
+
+static int explain_json(struct scene *scene)
+{
+    return explain(scene, true);
+}
+
+static void test_an_explanation_in_both_forms(void **state)
+{
+    run_all(*state, explain_text, 10);
+    run_all(*state, explain_json, 10);
+}
+
+static int find_command(struct scene *scene)
+{
+    char *path = (char *)scene;
+    arm();
+    int ret = command_find("sh", "/nowhere:/usr/bin:/bin", AT_FDCWD, &path, &scene->err);
+    disarm();
+    if (ret < 0)
+        assert_ptr_equal(path, scene);
+    else
+        free(path);
+    return ret;
+}
+
+static int find_command_with_slash(struct scene *scene)
+{
+    char *path = NULL;
+    arm();
+    int ret = command_find("/bin/sh", NULL, AT_FDCWD, &path, &scene->err);
+    disarm();
+    free(path);
+    return ret;
+}
+
+static void test_finding_a_command(void **state)
+{
+    run_all(*state, find_command, 2);
+    run_all(*state, find_command_with_slash, 1);
+}
+
+static int read_operator(struct scene *scene)
+{
+    struct operator_limits limits, before;
+    const char *path = folder_text(scene->folder, "limits.json",
+                                   "{\"maximum\": {\"memory\": \"8G\", \"pids\": 500}}", 0644);
+    memset(&limits, 0x55, sizeof limits);
+    before = limits;
+    arm();
+    int ret = operator_read(&limits, path, &scene->err);
+    disarm();
+    if (ret < 0)
+        assert_memory_equal(&limits, &before, sizeof limits);
+    return ret;
+}
+
+static void test_the_operators_file(void **state)
+{
+    if (geteuid() != 0)
+        skip_because("only root can make a file that belongs to root");
+    run_all(*state, read_operator, 10);
+}
+
+/* ---- result -------------------------------------------------------------------------------- */
+
+static int write_result(struct scene *scene)
+{
+    static const struct brig_layer layers[] = {{"memory", BRIG_LAYER_APPLIED, "cgroup v2"}};
+    static const char *const labels[] = {"k=v\xff", NULL};
+    static unsigned char bytes[3000];
+    struct brig_error failure = {BRIG_FAULT_SYSTEM, ECHILD, "run", "text"};
+    struct brig_result result = {
+        .id = "r1",
+        .status = BRIG_ERROR,
+        .exit_code = -1,
+        .notes = "bad \xff bytes",
+        .out = {.captured = true, .data = bytes, .len = sizeof bytes},
+        .err = {.captured = true, .data = (const unsigned char *)"\xff", .len = 1},
+        .isolation = {"process", layers, 1},
+        .labels = labels,
+        .error = &failure,
+    };
+    char *text = (char *)scene;
+    size_t len = 77;
+    arm();
+    int ret = brig_result_json(&result, &text, &len, &scene->err);
+    disarm();
+    if (ret < 0) {
+        assert_ptr_equal(text, scene);
+        assert_int_equal(len, 77);
+        assert_int_equal(ret, -ENOMEM);
+    } else {
+        brig_free(text);
+    }
+    return ret;
+}
+
+static void test_the_json_of_a_result(void **state)
+{
+    run_all(*state, write_result, 5);
+}
+
+static int write_error(struct scene *scene)
+{
+    struct brig_error failure = {BRIG_FAULT_USAGE, 0, "spec", "text"};
+    char *text = (char *)scene;
+    size_t len = 77;
+    arm();
+    int ret = brig_error_json(&failure, &text, &len, &scene->err);
+    disarm();
+    if (ret < 0)
+        assert_ptr_equal(text, scene);
+    else
+        brig_free(text);
+    return ret;
+}
+
+static void test_the_json_of_an_error(void **state)
+{
+    run_all(*state, write_error, 1);
+}
+
+/* ---- output and events --------------------------------------------------------------------- */
+
+static int make_pump(struct scene *scene)
+{
+    struct pump pump;
+    int sink = memfd_create("sink", MFD_CLOEXEC);
+    struct spec_sink sinks[3] = {{0}, {BRIG_SINK_CAPTURE, 0}, {BRIG_SINK_PASS, sink}};
+    const int fds[3] = {-1, -1, -1};
+    arm();
+    int ret = pump_init(&pump, sinks, fds, 100, true, &scene->err);
+    disarm();
+    pump_done(&pump);
+    close(sink);
+    return ret;
+}
+
+static void test_a_pump(void **state)
+{
+    run_all(*state, make_pump, 4);
+}
+
+/* What cannot be kept is counted as left out; nothing is an error. */
+static void test_output_that_cannot_be_kept_is_counted(void **state)
+{
+    static unsigned char bytes[5000];
+    for (unsigned long n = 1; n < 8; n++) {
+        struct pump pump;
+        struct spec_sink sinks[3] = {{0}};
+        int ends[2], out[3] = {-1, -1, -1};
+        assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+        out[BRIG_STDOUT] = ends[0];
+        assert_int_equal(pump_init(&pump, sinks, out, 100000, false, NULL), 0);
+        torture.count = 0;
+        torture.fail_at = n;
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(write(ends[1], bytes, sizeof bytes), sizeof bytes);
+            arm();
+            assert_int_equal(pump_read(&pump, BRIG_STDOUT), PUMP_MOVED);
+            disarm();
+        }
+        const struct pump_stream *s = &pump.streams[BRIG_STDOUT];
+        assert_int_equal(s->bytes + s->omitted, 5 * sizeof bytes);
+        assert_int_equal(s->capture.len, s->bytes);
+        assert_int_equal(s->broken, s->omitted ? ENOMEM : 0);
+        pump_done(&pump);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
+static int make_log(struct scene *scene)
+{
+    struct brig_event_log *log = (struct brig_event_log *)scene;
+    arm();
+    int ret = brig_event_log_new(&log, STDERR_FILENO, 1000, &scene->err);
+    disarm();
+    if (ret < 0)
+        assert_ptr_equal(log, scene);
+    else
+        brig_event_log_free(log);
+    return ret;
+}
+
+static void test_an_event_log(void **state)
+{
+    run_all(*state, make_log, 1);
+}
+
+/* An event that cannot be written down is a dropped line; nothing is an error. */
+static void test_events_that_cannot_be_kept_are_counted(void **state)
+{
+    static struct brig_run run;
+    struct brig_event event = {.type = BRIG_EVENT_ENDED, .sequence = 1};
+    for (unsigned long n = 1; n < 8; n++) {
+        struct brig_event_log *log;
+        int sink = memfd_create("sink", MFD_CLOEXEC);
+        assert_int_equal(brig_event_log_new(&log, sink, 10000, NULL), 0);
+        torture.count = 0;
+        torture.fail_at = n;
+        torture.lasting = torture.failed = false;
+        arm();
+        brig_event_log_add(log, &run, &event);
+        disarm();
+        assert_int_equal(brig_event_log_dropped(log), torture.failed);
+        brig_event_log_free(log);
+        close(sink);
+    }
+}
+
+/* ---- a whole run --------------------------------------------------------------------------- */
+
+/* Either it is not started, and nothing is left of it, or it comes to a result. */
+static int run_command(struct scene *scene)
+{
+    static const char *const command[] = {"sh", "-c", "echo out; echo err >&2; exit 3"};
+    struct brig *brig = NULL;
+    struct brig_run *run = NULL;
+    assert_int_equal(brig_spec_set_command(scene->spec, command, 3, NULL), 0);
+    arm();
+    int ret = brig_open(&brig, &scene->err);
+    if (ret == 0)
+        ret = brig_start(brig, scene->spec, &run, &scene->err);
+    if (ret == 0) {
+        brig_run_watch(run);
+        assert_int_equal(brig_run_wait(run, 30000), 1);
+        const struct brig_result *result = brig_run_result(run);
+        disarm();
+        assert_non_null(result);
+        /* Output that could not be kept is the only thing that a run can go without. It is ended
+         * for that, if it has not ended by itself. */
+        if (torture.failed) {
+            assert_true(result->out.truncated || result->err.truncated);
+            ret = error_memory(&scene->err, "test");
+        } else {
+            assert_int_equal(result->status, BRIG_EXITED);
+            assert_int_equal(result->exit_code, 3);
+            assert_int_equal(result->out.bytes, 4);
+            assert_int_equal(result->err.bytes, 4);
+        }
+    }
+    disarm();
+    if (!brig)
+        assert_null(run);
+    brig_run_free(run);
+    brig_close(brig);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    return ret;
+}
+
+static void test_a_whole_run(void **state)
+{
+    run_all(*state, run_command, 20);
+}
+
+int main(void)
+{
+    /* The reader of JSON allocates in a library of its own. */
+    json_set_alloc_funcs(malloc, free);
+    const struct CMUnitTest tests[] = {
+        torture_test(test_a_new_spec),
+        torture_test(test_single_values),
+        torture_test(test_a_command),
+        torture_test(test_a_spec_from_json),
+        torture_test(test_a_spec_from_json_that_failed_changed_nothing),
+        torture_test(test_no_memory_is_not_called_the_callers_mistake),
+        torture_test(test_limits_from_metadata),
+        torture_test(test_a_plan),
+        torture_test(test_a_plan_in_the_current_folder),
+        torture_test(test_an_explanation_in_both_forms),
+        torture_test(test_finding_a_command),
+        torture_test(test_the_operators_file),
+        torture_test(test_the_json_of_a_result),
+        torture_test(test_the_json_of_an_error),
+        torture_test(test_a_pump),
+        torture_test(test_output_that_cannot_be_kept_is_counted),
+        torture_test(test_an_event_log),
+        torture_test(test_events_that_cannot_be_kept_are_counted),
+        torture_test(test_a_whole_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
