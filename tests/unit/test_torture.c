@@ -308,21 +308,6 @@ static void test_a_spec_from_json_that_failed_changed_nothing(void **state)
     run_all(*state, read_json_unchanged, 20);
 }
 
-static int read_json_blameless(struct scene *scene)
-{
-    int ret = read_json(scene);
-    if (ret < 0) {
-        assert_int_equal(ret, -ENOMEM);
-        assert_int_equal(scene->err.fault, BRIG_FAULT_SYSTEM);
-    }
-    return ret;
-}
-
-static void test_no_memory_is_not_called_the_callers_mistake(void **state)
-{
-    run_all(*state, read_json_blameless, 20);
-}
-
 static int read_metadata(struct scene *scene)
 {
     static const char text[] = "{\"x\": [1, {}], \"limits\": {\"memory\": \"1G\", \"pids\": 5}}";
@@ -663,7 +648,6 @@ int main(void)
         torture_test(test_a_command),
         torture_test(test_a_spec_from_json),
         torture_test(test_a_spec_from_json_that_failed_changed_nothing),
-        torture_test(test_no_memory_is_not_called_the_callers_mistake),
         torture_test(test_limits_from_metadata),
         torture_test(test_a_plan),
         torture_test(test_a_plan_in_the_current_folder),
