@@ -1,12 +1,15 @@
 /* brig run: one command, its streams live or captured, its result as exit code, message and JSON.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,7 +25,8 @@
 #include "term.h"
 
 #define EVENTS_QUEUE     (4u << 20) /* bytes kept for a slow reader of --events */
-#define EVENTS_LINGER_MS 1000       /* how long it may take to read the rest at the end */
+#define ORPHAN_ROUNDS    1000
+#define EVENTS_LINGER_MS 1000 /* how long it may take to read the rest at the end */
 
 /* What one `brig run` holds. */
 struct session {
@@ -78,6 +82,7 @@ static int catch_signals(struct session *s, struct brig_error *err)
 
 static int start(struct session *s, struct brig_error *err)
 {
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* see end_orphans() */
     int ret = open_targets(s, err);
     if (ret == 0)
         ret = choose_sinks(s, err);
@@ -90,6 +95,28 @@ static int start(struct session *s, struct brig_error *err)
     if (ret == 0 && s->events)
         brig_run_watch(s->run);
     return ret;
+}
+
+/* A guest that kills brig's init leaves its tree to us: no cgroup may be there to end it. We have
+ * no other children by then. */
+static void end_orphans(void)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    for (int round = 0; round < ORPHAN_ROUNDS; round++) {
+        siginfo_t info;
+        if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
+            return;
+        for (char *at = text; *at;) {
+            long pid = strtol(at, &at, 10);
+            at += *at == ' ';
+            if (pid > 1)
+                kill((pid_t)pid, SIGKILL);
+        }
+        poll(NULL, 0, 1);
+        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid) {
+        }
+    }
 }
 
 static void read_signals(struct session *s)
@@ -248,6 +275,7 @@ static int run_session(struct session *s)
         return brig_error_exit_code(&err);
     }
     supervise(s);
+    end_orphans();
     /* The tree is gone: from here on a signal may end us, whoever does not read what we write. */
     sigprocmask(SIG_SETMASK, &s->before, NULL);
     return report(s);
