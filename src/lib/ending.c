@@ -17,7 +17,7 @@ static void tell_init(struct brig_run *run, char command)
 }
 
 /* A guest of the same user may have stopped init. */
-static void wake_init(const struct brig_run *run)
+void ending_wake(const struct brig_run *run)
 {
     syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGCONT, NULL, 0);
 }
@@ -43,7 +43,7 @@ void ending_terminate(struct brig_run *run, enum end_reason reason)
     note_reason(run, reason);
     run->phase = PHASE_TERMINATING;
     run->kill_at = clock_now() + run->plan.limits.kill_after_ns;
-    wake_init(run);
+    ending_wake(run);
     tell_init(run, INIT_TERMINATE);
 }
 
@@ -64,10 +64,10 @@ void ending_kill(struct brig_run *run, enum end_reason reason)
     run->phase = PHASE_KILLING;
     run->kill_at = NEVER;
     run->give_up_at = clock_now() + GIVE_UP_AFTER;
-    wake_init(run);
+    ending_wake(run);
     tell_init(run, INIT_KILL);
     group_kill(&run->spawned.group);
-    wake_init(run); /* now that who stopped it may be dead */
+    ending_wake(run); /* now that who stopped it may be dead */
 }
 
 void ending_give_up(struct brig_run *run)

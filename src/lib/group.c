@@ -25,6 +25,7 @@
 
 #define STAGE "cgroup"
 
+#define DEPTH_MAX     16
 #define REMOVE_WITHIN (5 * NS_PER_S) /* for all of what is left in a group to end */
 
 /* ---- small files --------------------------------------------------------------------------- */
@@ -336,6 +337,31 @@ bool group_populated(const struct group *group)
     return false;
 }
 
+/* Groups that the guest made below its own: end what is in them, remove them, deepest first. */
+static void clear_below(int folder, const char *group, int depth)
+{
+    int fd = depth > 0 ? openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    const struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+            continue;
+        autofd below =
+            openat(folder, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (below < 0)
+            continue;
+        group_kill_listed(below, group);
+        clear_below(below, group, depth - 1);
+        unlinkat(folder, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(dir);
+}
+
 /* A group that was just emptied can be busy for a moment more, until its last process is reaped. */
 static int remove_folder(const struct group *group, size_t i, uint64_t until)
 {
@@ -346,6 +372,8 @@ static int remove_folder(const struct group *group, size_t i, uint64_t until)
             return -errno;
         if (round > 2)
             group_kill(group);
+        if (group->folders[i] >= 0)
+            clear_below(group->folders[i], group->name, DEPTH_MAX);
         poll(NULL, 0, round < 20 ? 1 : 10);
     }
 }

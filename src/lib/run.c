@@ -93,9 +93,10 @@ static int wait_for_start(struct brig_run *run, struct brig_error *err)
     uint64_t until = clock_now() + START_WITHIN * NS_PER_MS;
     int n;
     do {
-        uint64_t now = clock_now();
-        n = now < until ? poll(&ready, 1, (int)((until - now) / NS_PER_MS) + 1) : 0;
-    } while (n < 0 && errno == EINTR);
+        n = poll(&ready, 1, 50);
+        if (n == 0) /* the guest may have stopped init before that could tell of the start */
+            ending_wake(run);
+    } while ((n == 0 || (n < 0 && errno == EINTR)) && clock_now() < until);
     if (n <= 0)
         return error_system(err, STAGE, ETIMEDOUT, "the command did not start within %d s",
                             START_WITHIN / 1000);

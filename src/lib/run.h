@@ -105,7 +105,8 @@ void watch_arm(struct brig_run *run);                  /* set the timer to what 
 /* ending.c */
 /* Ask nicely, then kill. The first reason stays. */
 void ending_terminate(struct brig_run *run, enum end_reason reason);
-void ending_main_gone(struct brig_run *run); /* init ends the rest; see that it does */
+void ending_wake(const struct brig_run *run); /* init, if somebody stopped it */
+void ending_main_gone(struct brig_run *run);  /* init ends the rest; see that it does */
 void ending_kill(struct brig_run *run, enum end_reason reason);
 void ending_give_up(struct brig_run *run);
 
