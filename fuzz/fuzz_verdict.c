@@ -42,6 +42,8 @@ static struct facts facts_from(struct input *input, char why[64])
     len = input_bytes(input, &bytes, 63);
     memcpy(why, bytes, len);
     why[len] = 0;
+    facts.sink_errors[0] = (int)input_number(input, 1);
+    facts.sink_errors[1] = (int)input_number(input, 1);
     return facts;
 }
 
@@ -68,10 +70,7 @@ static void check_notes(const struct facts *facts, const struct verdict *verdict
         return;
     }
     ensure(notes[len - 1] == '.');
-    /* The guest's own name for a process may begin with a space. And a known bug: what is said of
-     * stuck processes does, where nothing stands before it. */
-    ensure(notes[0] != ' ' || facts->comm[0] == ' ' ||
-           (facts->stuck && verdict->status == BRIG_EXITED));
+    ensure(notes[0] != ' ' || facts->comm[0] == ' '); /* the guest's own name for a process */
     ensure(!facts->stuck || strstr(notes, "SIGKILL"));
     ensure(!(facts->output_over && facts->truncate_output) || strstr(notes, "were left out"));
 }

@@ -36,6 +36,9 @@ struct init_setup {
     int32_t group_parents[INIT_GROUPS_MAX]; /* slots of the folders that hold them */
     uint32_t group_count;
     char group_name[GROUP_NAME_SIZE];
+    /* v2: the supervisor, and init with it, was moved to a leaf of this folder; -1: it was not. */
+    int32_t leaf_parent;
+    char leaf[GROUP_NAME_SIZE];
     uint32_t op_count;
     struct op ops[INIT_OPS_MAX];
 };

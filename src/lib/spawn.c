@@ -87,6 +87,10 @@ static int add_group(struct launch *launch, const struct group *group, struct br
         setup->events_fd = add_slot(launch, group->pids_events);
     setup->kill_byte = group->kill_byte;
     memcpy(setup->group_name, group->name, sizeof setup->group_name);
+    if (place->leaf_parent >= 0) {
+        setup->leaf_parent = add_slot(launch, place->leaf_parent);
+        memcpy(setup->leaf, place->leaf, sizeof setup->leaf);
+    }
     for (size_t i = 0; i < place->count; i++)
         setup->group_parents[setup->group_count++] = add_slot(launch, place->folders[i]);
     return 0;
@@ -113,7 +117,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     int workdir = add_slot(launch, plan->workdir);
     memcpy(setup->ops, plan->ops, sizeof setup->ops);
     setup->op_count = plan->op_count;
-    setup->clone_into = setup->kill_fd = setup->events_fd = -1;
+    setup->clone_into = setup->kill_fd = setup->events_fd = setup->leaf_parent = -1;
     for (uint32_t i = 0; i < setup->op_count; i++) {
         if (setup->ops[i].kind == OP_CHDIR)
             setup->ops[i].fd = workdir;

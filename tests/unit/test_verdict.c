@@ -1,6 +1,7 @@
 /* lib/verdict.c: a table from what was seen to what is said about it. */
 #include "lib/verdict.h"
 
+#include <errno.h>
 #include <signal.h>
 
 #include "base/text.h"
@@ -151,6 +152,21 @@ static void test_a_guest_that_was_ended_for_its_reader_is_not_just_signaled(void
         facts.why = "stdout: No space left on device";
         check(&facts, BRIG_CANCELLED, "No space left on device");
     }
+}
+
+static void test_a_stream_that_could_not_be_delivered_is_said_whatever_the_status(void **state)
+{
+    struct facts facts = clean();
+    facts.sink_errors[1] = ENOSPC;
+    assert_string_equal(notes_of(&facts),
+                        "Its stderr could not be delivered: No space left on device.");
+    facts = ended_for(END_TIMEOUT);
+    facts.sink_errors[0] = EIO;
+    check(&facts, BRIG_TIMEOUT,
+          "less to do. Its stdout could not be delivered: Input/output error.");
+    facts = clean();
+    facts.sink_errors[0] = EPIPE; /* a reader that has enough */
+    assert_string_equal(notes_of(&facts), "");
 }
 
 static void test_pids_by_the_kernels_count_and_by_sampling(void **state)
@@ -391,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_cancelled_says_why_and_makes_it_safe),
         cmocka_unit_test(test_a_reader_that_went_away_is_a_cancel),
         cmocka_unit_test(test_a_guest_that_was_ended_for_its_reader_is_not_just_signaled),
+        cmocka_unit_test(test_a_stream_that_could_not_be_delivered_is_said_whatever_the_status),
         cmocka_unit_test(test_pids_by_the_kernels_count_and_by_sampling),
         cmocka_unit_test(test_cpu_time_by_the_trees_count),
         cmocka_unit_test(test_cpu_time_by_the_kernels_signal),
