@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -199,7 +200,11 @@ static int read_json(struct brig_spec *spec, const char *path, const char *optio
                      json_reader reader, struct brig_error *err)
 {
     bool own = strcmp(path, "-") == 0;
-    autofd fd = own ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    autofd fd = own ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && !own && (fstat(fd, &st) < 0 || S_ISFIFO(st.st_mode)))
+        return error_usage(err, STAGE, "%s: %.200s: is a FIFO, not a file; use - < FIFO", option,
+                           path);
     if (fd < 0)
         return error_usage(err, STAGE, "%s: %.200s: %s", option, path, strerror(errno));
     autofree char *text = NULL;

@@ -3,7 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -32,15 +35,35 @@ static int open_number(const char *target, const char *option, int *fd, struct b
     return 0;
 }
 
+/* A guest may have written where the target is: no link that it left is followed (but for the
+ * system's own, like /dev/stdout), and no FIFO that it left is waited for. */
+static int open_file(const char *target)
+{
+    bool system = strncmp(target, "/dev/", 5) == 0 || strncmp(target, "/proc/self/fd/", 14) == 0;
+    struct open_how how = {
+        .flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+        .mode = 0666,
+        .resolve = system ? 0 : RESOLVE_NO_SYMLINKS,
+    };
+    return (int)syscall(SYS_openat2, AT_FDCWD, target, &how, sizeof how);
+}
+
 int target_open(const char *target, const char *option, int *fd, struct brig_error *err)
 {
     if (strncmp(target, "fd:", 3) == 0)
         return open_number(target, option, fd, err);
     if (!*target)
         return error_usage(err, STAGE, "%s: is empty", option);
-    int own = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+    int own = open_file(target);
+    if (own < 0 && errno == ELOOP)
+        return error_usage(err, STAGE,
+                           "%s: %.200s: is a link, or goes through one; name the file "
+                           "itself",
+                           option, target);
     if (own < 0)
-        return error_usage(err, STAGE, "%s: %.200s: %s", option, target, strerror(errno));
+        return error_usage(err, STAGE, "%s: %.200s: %s", option, target,
+                           errno == ENXIO ? "nobody reads it" : strerror(errno));
+    fcntl(own, F_SETFL, 0);
     *fd = own;
     return 0;
 }
