@@ -2,6 +2,7 @@
 #include "jsonr.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -51,6 +52,11 @@ bool jsonr_scalar(const json_t *value, const char **text, char number[JSONR_NUMB
     if (len == 0 || len >= JSONR_NUMBER_SIZE)
         return false;
     number[len] = 0;
+    if (strchr(number, 'e') && json_real_value(value) < 1e18) {
+        /* 5e-05: the same without an exponent, and with a point whatever the locale has for it. */
+        len = (size_t)snprintf(number, JSONR_NUMBER_SIZE, "%.9f", json_real_value(value));
+        number[strcspn(number, ".,")] = '.';
+    }
     /* A whole number that was written as a real one: 8589934592.0 */
     if (len > 2 && strcmp(number + len - 2, ".0") == 0)
         number[len - 2] = 0;

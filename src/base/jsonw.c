@@ -46,7 +46,8 @@ static void add_string(struct buf *buf, const unsigned char *s, size_t len)
         }
         buf_add(buf, escape, n);
     }
-    buf_add(buf, s + plain, len - plain);
+    if (plain < len)
+        buf_add(buf, s + plain, len - plain);
     buf_add(buf, "\"", 1);
 }
 

@@ -71,8 +71,11 @@ int command_find(const char *name, const char *path, int workdir, char **out,
     int errnum = check_file(workdir, name);
     if (errnum)
         return command_exec_error(name, workdir, errnum, err);
-    *out = strdup(name);
-    return *out ? 0 : error_memory(err, STAGE);
+    char *copy = strdup(name);
+    if (!copy)
+        return error_memory(err, STAGE);
+    *out = copy;
+    return 0;
 }
 
 /* The interpreter that a script names, or an empty string. */
