@@ -281,7 +281,7 @@ struct brig_layer {
 };
 
 struct brig_isolation {
-    const char *tier; /* "process": bounded and observed, not isolated */
+    const char *tier; /* "cell", or "degraded": no namespaces, landlock and seccomp only */
     const struct brig_layer *layers;
     size_t count;
 };

@@ -14,6 +14,7 @@ enum op_kind {
     OP_CHDIR,  /* fd: a folder */
     OP_RLIMIT, /* a: resource, b: soft, c: hard */
     OP_NO_NEW_PRIVS,
+    OP_SECCOMP, /* the filter of seccomp.table */
 };
 
 struct op {

@@ -11,25 +11,44 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "view.h"
 
 #define STAGE        "exec"
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+/* The host's path of what the guest would find there, in new memory; NULL if it is nothing. */
+static char *behind(const struct command_place *place, const char *path)
+{
+    char *absolute = NULL;
+    if (!place->cell)
+        return strdup(path);
+    if (path[0] == '/')
+        return view_resolve(place->cell, path);
+    if (asprintf(&absolute, "%s/%s", place->start, path) < 0)
+        return NULL;
+    char *host = view_resolve(place->cell, absolute);
+    free(absolute);
+    return host;
+}
+
 /* 0, or the errno that exec would give. */
-static int check_file(int workdir, const char *path)
+static int check_file(const struct command_place *place, const char *path)
 {
     struct stat st;
-    if (fstatat(workdir, path, &st, 0) < 0)
+    autofree char *host = behind(place, path);
+    if (!host)
+        return ENOENT;
+    if (fstatat(place->workdir, host, &st, 0) < 0)
         return errno;
     if (S_ISDIR(st.st_mode))
         return EISDIR;
     if (!S_ISREG(st.st_mode))
         return EACCES;
-    return faccessat(workdir, path, X_OK, AT_EACCESS) == 0 ? 0 : errno;
+    return faccessat(place->workdir, host, X_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
-static int find_in_path(const char *name, const char *path, int workdir, char **out,
-                        struct brig_error *err)
+static int find_in_path(const char *name, const char *path, const struct command_place *place,
+                        char **out, struct brig_error *err)
 {
     const char *start = path;
     autofree char *denied = NULL; /* the first match that could not be executed */
@@ -42,7 +61,7 @@ static int find_in_path(const char *name, const char *path, int workdir, char **
             candidate = NULL;
             return error_memory(err, STAGE);
         }
-        int errnum = check_file(workdir, candidate);
+        int errnum = check_file(place, candidate);
         if (errnum == 0) {
             *out = candidate;
             candidate = NULL;
@@ -58,28 +77,30 @@ static int find_in_path(const char *name, const char *path, int workdir, char **
         start += len + 1;
     }
     if (denied)
-        return command_exec_error(denied, workdir, denied_errno, err);
+        return command_exec_error(denied, place, denied_errno, err);
     return error_set(err, BRIG_FAULT_NOT_FOUND, STAGE, ENOENT, "%.200s: not found in PATH (%.200s)",
                      name, path);
 }
 
-int command_find(const char *name, const char *path, int workdir, char **out,
+int command_find(const char *name, const char *path, const struct command_place *place, char **out,
                  struct brig_error *err)
 {
     if (!strchr(name, '/'))
-        return find_in_path(name, path && *path ? path : DEFAULT_PATH, workdir, out, err);
-    int errnum = check_file(workdir, name);
+        return find_in_path(name, path && *path ? path : DEFAULT_PATH, place, out, err);
+    int errnum = check_file(place, name);
     if (errnum)
-        return command_exec_error(name, workdir, errnum, err);
+        return command_exec_error(name, place, errnum, err);
     *out = strdup(name);
     return *out ? 0 : error_memory(err, STAGE);
 }
 
 /* The interpreter that a script names, or an empty string. */
-static void read_interpreter(int workdir, const char *path, char *out, size_t size)
+static void read_interpreter(const struct command_place *place, const char *path, char *out,
+                             size_t size)
 {
     char line[256] = "";
-    autofd fd = openat(workdir, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    autofree char *host = behind(place, path);
+    autofd fd = host ? openat(place->workdir, host, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     out[0] = 0;
     ssize_t n = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
     if (n < 3 || line[0] != '#' || line[1] != '!')
@@ -89,26 +110,42 @@ static void read_interpreter(int workdir, const char *path, char *out, size_t si
     snprintf(out, size, "%.*s", (int)strcspn(start, " \t\r\n"), start);
 }
 
-static int missing(const char *path, int workdir, struct brig_error *err)
+static int missing(const char *path, const struct command_place *place, struct brig_error *err)
 {
     char interpreter[256];
     struct stat st;
-    if (fstatat(workdir, path, &st, 0) < 0)
+    autofree char *host = behind(place, path);
+    if (!host && path[0] != '/')
+        return error_set(
+            err, BRIG_FAULT_NOT_FOUND, STAGE, ENOENT,
+            "%.200s: no such file in %.200s, where the cell starts; name the folder it "
+            "is in with --workdir",
+            path, place->start);
+    if (!host && fstatat(place->workdir, path, &st, 0) == 0)
+        return error_set(err, BRIG_FAULT_NOT_FOUND, STAGE, ENOENT,
+                         "%.200s: is not in the cell's view; --ro %.200s would show it", path,
+                         path);
+    if (!host || fstatat(place->workdir, host, &st, 0) < 0)
         return error_set(err, BRIG_FAULT_NOT_FOUND, STAGE, ENOENT, "%.300s: no such file", path);
-    read_interpreter(workdir, path, interpreter, sizeof interpreter);
+    read_interpreter(place, path, interpreter, sizeof interpreter);
     if (*interpreter)
         return error_set(err, BRIG_FAULT_NOT_EXECUTABLE, STAGE, ENOENT,
-                         "%.200s: its interpreter %.200s does not exist", path, interpreter);
+                         "%.200s: its interpreter %.200s does not exist%s", path, interpreter,
+                         place->cell ? " in the cell's view" : "");
     return error_set(err, BRIG_FAULT_NOT_EXECUTABLE, STAGE, ENOENT,
-                     "%.300s: its program loader does not exist", path);
+                     place->cell ? "%.300s: is a link to, or needs, something that is not in the "
+                                   "cell's view; --ro FOLDER shows more"
+                                 : "%.300s: its program loader does not exist",
+                     path);
 }
 
-int command_exec_error(const char *path, int workdir, int errnum, struct brig_error *err)
+int command_exec_error(const char *path, const struct command_place *place, int errnum,
+                       struct brig_error *err)
 {
     const char *why = NULL;
     switch (errnum) {
     case ENOENT:
-        return missing(path, workdir, err);
+        return missing(path, place, err);
     case ENOTDIR:
         return error_set(err, BRIG_FAULT_NOT_FOUND, STAGE, errnum,
                          "%.300s: a part of the path is not a folder", path);

@@ -51,7 +51,8 @@ void ending_kill(struct brig_run *run, enum end_reason reason)
     /* A guest of the same user may have stopped init. */
     syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGCONT, NULL, 0);
     tell_init(run, INIT_KILL);
-    group_kill(&run->spawned.group);
+    if (!run->plan.cell.used) /* in a cell init is in the group: it ends the rest and then tells */
+        group_kill(&run->spawned.group);
 }
 
 void ending_give_up(struct brig_run *run)

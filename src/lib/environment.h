@@ -6,9 +6,9 @@
 #include "base/strings.h"
 #include "spec.h"
 
-/* `host` is the caller's environment. */
+/* `host` is the caller's environment; `home` the guest's HOME in a cell, NULL without one. */
 int environment_build(struct strings *out, const struct brig_spec *spec, char *const *host,
-                      struct brig_error *err);
+                      const char *home, struct brig_error *err);
 
 /* The value of a variable in a list of NAME=VALUE, or NULL. */
 const char *environment_get(char *const *list, const char *name);

@@ -29,6 +29,8 @@ static void fill_usage(struct brig_run *run, const struct group_counters *counte
         usage->cpu_user_ns = counters->cpu_user_ns;
         usage->cpu_system_ns = counters->cpu_system_ns;
     }
+    if (run->plan.use_group && run->plan.cell.used && usage->pids_peak != BRIG_UNKNOWN)
+        usage->pids_peak -= usage->pids_peak > 0; /* init */
     if (run->plan.use_group)
         return;
     /* The largest process is a floor for the tree's peak, which the samples may have missed. */

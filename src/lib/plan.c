@@ -25,26 +25,24 @@
 
 /* ---- refusals ------------------------------------------------------------------------------ */
 
-/* What belongs to the cell, or to redaction, is refused by name rather than ignored. */
 static int refuse_unsupported(const struct brig_spec *spec, struct brig_error *err)
 {
-    static const enum key cell[] = {KEY_RO, KEY_RW, KEY_TMPFS, KEY_VIEW};
-    for (size_t i = 0; i < sizeof cell / sizeof *cell; i++) {
-        if (spec_asked(spec, cell[i]))
-            return error_refused(err, STAGE,
-                                 "%s: this version of brig has no file view; it cannot be enforced",
-                                 key_table[cell[i]].name);
-    }
-    if (spec_asked(spec, KEY_NETWORK) && spec->values[KEY_NETWORK].number == NETWORK_NONE)
-        return error_refused(err, STAGE,
-                             "network: this version of brig cannot take the network "
-                             "away; only \"host\" is possible");
     if (spec_asked(spec, KEY_REDACT_PATTERN) ||
         (spec_asked(spec, KEY_REDACT) && spec->values[KEY_REDACT].number == REDACT_ON))
         return error_refused(err, STAGE,
                              "redact: this version of brig does not redact; only "
                              "\"off\" is possible");
     return 0;
+}
+
+bool plan_may_degrade(const struct brig_spec *spec)
+{
+    static const enum key cell[] = {KEY_RO, KEY_RW, KEY_TMPFS, KEY_VIEW};
+    for (size_t i = 0; i < sizeof cell / sizeof *cell; i++) {
+        if (spec_asked(spec, cell[i]))
+            return false;
+    }
+    return !spec_asked(spec, KEY_NETWORK) || spec->values[KEY_NETWORK].number == NETWORK_HOST;
 }
 
 /* ---- limits -------------------------------------------------------------------------------- */
@@ -178,7 +176,7 @@ static void add_operations(struct plan *plan, const struct brig *brig)
 {
     const struct brig_limits *limits = &plan->limits;
     /* Into the groups first, so that all the rest is charged to them. On v2 the clone does it. */
-    if (plan->use_group && brig->place.backend == &group_backend_v1) {
+    if (!plan->cell.used && plan->use_group && brig->place.backend == &group_backend_v1) {
         for (size_t i = 0; i < brig->place.count; i++) {
             if (brig->place.serves[i] != CONTROL_CPUACCT || plan->group_limits.account_cpu)
                 add_op(plan, OP_JOIN_GROUP)->a = i;
@@ -202,8 +200,10 @@ static void add_operations(struct plan *plan, const struct brig *brig)
         uint64_t most = limits->memory_bytes * 2 + RESERVED;
         add_rlimit(plan, RLIMIT_DATA, most, most);
     }
-    add_op(plan, OP_CHDIR);
+    if (!plan->cell.used)
+        add_op(plan, OP_CHDIR);
     add_op(plan, OP_NO_NEW_PRIVS);
+    add_op(plan, OP_SECCOMP);
 }
 
 void plan_describe_op(const struct plan *plan, const struct op *op, char *out, size_t size)
@@ -228,6 +228,9 @@ void plan_describe_op(const struct plan *plan, const struct op *op, char *out, s
         return;
     case OP_NO_NEW_PRIVS:
         snprintf(out, size, "set no_new_privs");
+        return;
+    case OP_SECCOMP:
+        snprintf(out, size, "allow only the listed system calls");
         return;
     }
     snprintf(out, size, "operation %u", op->kind);
@@ -271,11 +274,36 @@ static int add_cpu_layer(struct plan *plan, const struct brig *brig, const struc
     return 0;
 }
 
-static int add_layers(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
-                      struct brig_error *err)
+/* The layers that a cell is made of. */
+static void add_cell_layers(struct plan *plan, const struct brig_spec *spec, const char *no_cell)
 {
-    static const char *const cell[] = {"user", "mount", "pid",     "net",      "ipc",
-                                       "uts",  "view",  "seccomp", "landlock", "capabilities"};
+    static const struct {
+        const char *name, *how;
+    } layers[] = {
+        {"user", "user namespace; not root on the host"},
+        {"mount", "mount namespace"},
+        {"pid", "pid namespace; init is pid 1"},
+        {"ipc", "ipc namespace"},
+        {"uts", "uts namespace"},
+        {"view", "only what it needs exists; read-only but for the work folder"},
+        {"capabilities", "none, and no way to get any"},
+    };
+    bool host = spec->values[KEY_NETWORK].number == NETWORK_HOST;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        bool missing = no_cell && strcmp(layers[i].name, "capabilities") != 0;
+        add_layer(plan, layers[i].name, missing ? BRIG_LAYER_MISSING : BRIG_LAYER_APPLIED,
+                  missing ? no_cell : layers[i].how);
+    }
+    if (host)
+        add_layer(plan, "net", BRIG_LAYER_OFF, "the host's network");
+    else
+        add_layer(plan, "net", no_cell ? BRIG_LAYER_MISSING : BRIG_LAYER_APPLIED,
+                  no_cell ? no_cell : "network namespace with loopback only");
+}
+
+static int add_layers(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                      const char *no_cell, struct brig_error *err)
+{
     const char *group = plan->use_group ? brig->place.backend->name : NULL;
     if (group)
         add_layer(plan, "cgroup", BRIG_LAYER_APPLIED, group);
@@ -287,16 +315,16 @@ static int add_layers(struct plan *plan, const struct brig *brig, const struct b
     int ret = add_cpu_layer(plan, brig, spec, err);
     if (ret < 0)
         return ret;
+    add_cell_layers(plan, spec, no_cell);
     add_layer(plan, "tree", BRIG_LAYER_APPLIED,
-              group ? "init as subreaper, cgroup kill" : "init as subreaper");
+              no_cell ? "init as subreaper" : "init as pid 1 of its namespace");
     add_layer(plan, "environment", BRIG_LAYER_APPLIED, "cleared but for a short list");
     add_layer(plan, "descriptors", BRIG_LAYER_APPLIED, "all closed but 0, 1, 2");
     add_layer(plan, "session", BRIG_LAYER_APPLIED, "its own, without a terminal");
     add_layer(plan, "core_dumps", BRIG_LAYER_APPLIED, "off");
     add_layer(plan, "no_new_privs", BRIG_LAYER_APPLIED, "prctl");
-    for (size_t i = 0; i < sizeof cell / sizeof *cell; i++)
-        add_layer(plan, cell[i], BRIG_LAYER_MISSING, "this version of brig does not have it");
-    plan->tier = "process";
+    add_layer(plan, "seccomp", BRIG_LAYER_APPLIED, "system calls by an allow-list");
+    plan->tier = no_cell ? "degraded" : "cell";
     return 0;
 }
 
@@ -334,11 +362,17 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
 {
     if (spec->command.count == 0)
         return error_usage(err, STAGE, "command: there is none");
-    int ret = environment_build(&plan->env, spec, environ, err);
+    int ret = environment_build(&plan->env, spec, environ,
+                                plan->cell.used ? plan->cell.cell.home : NULL, err);
     if (ret < 0)
         return ret;
+    plan->place = (struct command_place){
+        plan->workdir,
+        plan->cell.used ? &plan->cell.cell : NULL,
+        plan->cell.start,
+    };
     ret = command_find(spec->command.items[0], environment_get(plan->env.items, "PATH"),
-                       plan->workdir, &plan->path, err);
+                       &plan->place, &plan->path, err);
     if (ret < 0)
         return ret;
     ret = strings_add_text(&plan->argv, "brig-init");
@@ -356,14 +390,37 @@ static void choose_group(struct plan *plan, const struct brig *brig)
     plan->use_group = brig->place.backend != NULL;
     plan->group_limits = (struct group_limits){
         .memory_bytes = plan->limits.memory_bytes,
-        .pids = plan->limits.pids,
+        .pids = plan->limits.pids, /* and one for init, where that is in the group: spawn.c */
         .milli_cpus = plan->limits.milli_cpus,
         .account_cpu = plan->limits.cpu_time_ns != BRIG_UNLIMITED,
     };
 }
 
+static int make_cell(struct plan *plan, const struct brig_spec *spec, const char *no_cell,
+                     struct brig_error *err)
+{
+    autofree char *real = realpath(plan->workdir_path, NULL);
+    if (!real)
+        return error_refused(err, STAGE, "workdir: %.300s: %s", plan->workdir_path,
+                             strerror(errno));
+    int ret = no_cell ? cell_plan_degraded(&plan->cell, real, err)
+                      : cell_plan(&plan->cell, spec, real, plan->limits.memory_bytes, err);
+    if (ret < 0)
+        return ret;
+    if (plan->cell.landlock > 0)
+        add_layer(plan, "landlock", BRIG_LAYER_APPLIED,
+                  no_cell ? "the host's files by an allow-list"
+                          : "a second wall around the same view");
+    else
+        add_layer(plan, "landlock", BRIG_LAYER_MISSING,
+                  plan->cell.landlock == -ENOSYS
+                      ? "the kernel does not have it"
+                      : "the kernel has it off (boot with lsm=landlock)");
+    return 0;
+}
+
 int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
-              struct brig_error *err)
+              const char *no_cell, struct brig_error *err)
 {
     *plan = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1};
     memcpy(plan->sinks, spec->sinks, sizeof plan->sinks);
@@ -376,14 +433,16 @@ int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec
         ret = check_capture(plan, err);
     if (ret == 0) {
         choose_group(plan, brig);
-        ret = add_layers(plan, brig, spec, err);
+        ret = add_layers(plan, brig, spec, no_cell, err);
     }
-    if (ret == 0)
-        ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
     if (ret == 0)
         ret = open_workdir(plan, spec, err);
     if (ret == 0)
         ret = open_stdin(plan, spec, err);
+    if (ret == 0)
+        ret = make_cell(plan, spec, no_cell, err);
+    if (ret == 0)
+        ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
     if (ret == 0)
         ret = fill_command(plan, spec, err);
     if (ret == 0)
@@ -400,6 +459,7 @@ void plan_done(struct plan *plan)
     strings_done(&plan->argv);
     strings_done(&plan->env);
     strings_done(&plan->labels);
+    cell_plan_done(&plan->cell);
     fd_close_at(&plan->workdir);
     fd_close_at(&plan->stdin_fd);
     plan->path = plan->workdir_path = NULL;

@@ -6,6 +6,8 @@
 #include "base/strings.h"
 #include "brig.h"
 #include "child/protocol.h"
+#include "cell.h"
+#include "command.h"
 #include "group.h"
 #include "spec.h"
 
@@ -21,8 +23,9 @@ struct plan {
     struct strings labels;
     int workdir;
     char *workdir_path;
-    int stdin_fd;   /* what the guest gets as stdin; -1: a pipe that is fed from feed_fd */
-    int feed_fd;    /* the caller's descriptor to feed from, or -1 */
+    int stdin_fd; /* what the guest gets as stdin; -1: a pipe that is fed from feed_fd */
+    int feed_fd;  /* the caller's descriptor to feed from, or -1 */
+    struct cell_plan cell;
     bool use_group; /* else: rlimits and sampling */
     struct group_limits group_limits;
     struct spec_sink sinks[3];
@@ -32,12 +35,18 @@ struct plan {
     struct brig_layer layers[PLAN_LAYERS_MAX];
     size_t layer_count;
     char cpus_why[256]; /* storage for a layer's reason */
+    struct command_place place;
 };
 
 struct brig;
 
+/* `no_cell`: why there is to be no cell; NULL: build one. */
 int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
-              struct brig_error *err);
+              const char *no_cell, struct brig_error *err);
+
+/* May brig run this without a cell, where one cannot be built? Not if something in the spec asked
+ * for what only a cell gives. */
+bool plan_may_degrade(const struct brig_spec *spec);
 void plan_done(struct plan *plan);
 
 /* What an operation does, in words: for brig explain and for the message when it fails. */

@@ -109,7 +109,7 @@ static int wait_for_start(struct brig_run *run, struct brig_error *err)
     }
     int errnum = report.errnum > 0 ? report.errnum : EIO;
     if (report.op == REPORT_OP_EXEC)
-        return command_exec_error(run->plan.path, run->plan.workdir, errnum, err);
+        return command_exec_error(run->plan.path, &run->plan.place, errnum, err);
     char what[400] = "clone";
     if (report.op < run->plan.op_count)
         plan_describe_op(&run->plan, &run->plan.ops[report.op], what, sizeof what);
@@ -149,15 +149,36 @@ static void make_id(char id[24])
     snprintf(id, 24, "r%016" PRIx64, random);
 }
 
+/* A host that forbids cells (user namespaces off, /proc covered) is found out by trying, once. */
+static int spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
+                 struct brig_error *err)
+{
+    struct brig_error local;
+    if (!err)
+        err = &local;
+    const char *no_cell = brig->no_cell[0] ? brig->no_cell : NULL;
+    for (;;) {
+        if (no_cell && !plan_may_degrade(spec))
+            return error_refused(err, STAGE, "no cell can be built here: %s", no_cell);
+        int ret = plan_make(&run->plan, brig, spec, no_cell, err);
+        if (ret == 0)
+            ret = spawn_start(&run->spawned, brig, &run->plan, err);
+        bool refused = ret == -EPERM || ret == -EACCES || ret == -ENOSYS || ret == -ENOSPC ||
+                       ret == -EUSERS || ret == -EINVAL;
+        if (ret == 0 || no_cell || !refused || strcmp(err->stage, "cell") != 0)
+            return ret;
+        plan_done(&run->plan);
+        snprintf(brig->no_cell, sizeof brig->no_cell, "%.200s", err->text);
+        no_cell = brig->no_cell;
+    }
+}
+
 static int start(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
                  struct brig_error *err)
 {
-    int ret = plan_make(&run->plan, brig, spec, err);
-    if (ret < 0)
-        return ret;
     run->started = clock_now();
     run->started_at = clock_calendar();
-    ret = spawn_start(&run->spawned, brig, &run->plan, err);
+    int ret = spawn(run, brig, spec, err);
     if (ret < 0)
         return ret;
     ret = poll_sources(run, err);

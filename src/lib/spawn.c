@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,8 @@ struct launch {
     struct init_setup setup;
     int control, stdin_read, out_write, err_write;
     int tasks[GROUP_FOLDERS_MAX];
+    int user; /* user namespace of the guest, or -1 */
+    struct cell_op ops[CELL_OPS_MAX + GROUP_FOLDERS_MAX];
 };
 
 static int add_slot(struct launch *launch, int fd)
@@ -63,7 +66,19 @@ static int make_streams(struct launch *launch, struct spawned *spawned, const st
     return 0;
 }
 
-/* Give init the group: the way in for the guest, the way to end it, the way to remove it. */
+static int open_tasks(struct launch *launch, const struct group *group, size_t folder,
+                      struct brig_error *err)
+{
+    int fd = openat(group->folders[folder], "tasks", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_system(err, STAGE, errno, "cannot open tasks of the group %s: %s", group->name,
+                            strerror(errno));
+    launch->tasks[folder] = fd;
+    return add_slot(launch, fd);
+}
+
+/* Without a cell. Give init the group: the way in for the guest, the way to end it, the way to
+ * remove it. */
 static int add_group(struct launch *launch, const struct group *group, struct brig_error *err)
 {
     struct init_setup *setup = &launch->setup;
@@ -74,12 +89,9 @@ static int add_group(struct launch *launch, const struct group *group, struct br
         struct op *op = &setup->ops[i];
         if (op->kind != OP_JOIN_GROUP)
             continue;
-        int fd = openat(group->folders[op->a], "tasks", O_WRONLY | O_CLOEXEC);
-        if (fd < 0)
-            return error_system(err, STAGE, errno, "cannot open tasks of the group %s: %s",
-                                group->name, strerror(errno));
-        launch->tasks[op->a] = fd;
-        op->fd = add_slot(launch, fd);
+        op->fd = open_tasks(launch, group, op->a, err);
+        if (op->fd < 0)
+            return op->fd;
     }
     if (group->kill_fd >= 0)
         setup->kill_fd = add_slot(launch, group->kill_fd);
@@ -90,14 +102,68 @@ static int add_group(struct launch *launch, const struct group *group, struct br
     return 0;
 }
 
+/* ---- with a cell ---- */
+
+/* init joins with its own rights, which it is about to lose, and the guest is born there. */
+static int join_groups(struct launch *launch, const struct group *group, struct brig_error *err)
+{
+    struct enter *enter = &launch->enter;
+    if (group->place->backend == &group_backend_v2) {
+        enter->clone_flags |= CLONE_INTO_CGROUP;
+        enter->cgroup = group->folders[0];
+        return 0;
+    }
+    for (size_t i = 0; i < group->place->count; i++) {
+        if (group->folders[i] < 0)
+            continue;
+        int slot = open_tasks(launch, group, i, err);
+        if (slot < 0)
+            return slot;
+        launch->ops[enter->op_count++] = (struct cell_op){.kind = CELL_JOIN, .fd = slot};
+    }
+    return 0;
+}
+
+static int add_cell(struct launch *launch, const struct plan *plan, const struct group *group,
+                    struct brig_error *err)
+{
+    const struct cell_plan *cell = &plan->cell;
+    struct enter *enter = &launch->enter;
+    int user = -1;
+    enter->keep = enter->count; /* init keeps no more than this */
+    enter->clone_flags = cell->clone_flags;
+    enter->ops = launch->ops;
+    if (cell->root) {
+        launch->user = cell_make_user(cell->cell.guest_uid, err);
+        if (launch->user < 0)
+            return launch->user;
+        user = add_slot(launch, launch->user);
+    }
+    for (uint32_t i = 0; i < cell->cell.count; i++) {
+        if (i == cell->join_at && plan->use_group) {
+            int ret = join_groups(launch, group, err);
+            if (ret < 0)
+                return ret;
+        }
+        struct cell_op *op = &launch->ops[enter->op_count++];
+        *op = cell->cell.ops[i];
+        if (op->kind == CELL_ENTER_USER || (op->kind == CELL_BIND && (op->a & CELL_OWNER)))
+            op->fd = user;
+    }
+    return 0;
+}
+
 static int prepare(struct launch *launch, struct spawned *spawned, struct brig *brig,
                    const struct plan *plan, struct brig_error *err)
 {
     static char *const no_env[] = {NULL};
     struct init_setup *setup = &launch->setup;
+    struct group_limits limits = plan->group_limits;
+    if (plan->cell.used && limits.pids != BRIG_UNLIMITED)
+        limits.pids++; /* init is in the group as well */
     int ret = make_streams(launch, spawned, plan, err);
     if (ret == 0 && plan->use_group)
-        ret = group_create(&spawned->group, &brig->place, &plan->group_limits, err);
+        ret = group_create(&spawned->group, &brig->place, &limits, err);
     if (ret < 0)
         return ret;
     launch->enter.argv = plan->argv.items;
@@ -108,16 +174,21 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     add_slot(launch, launch->err_write);
     add_slot(launch, launch->control);
     add_slot(launch, brig->pidfd);
-    int workdir = add_slot(launch, plan->workdir);
     memcpy(setup->ops, plan->ops, sizeof setup->ops);
     setup->op_count = plan->op_count;
     setup->clone_into = setup->kill_fd = -1;
+    if (plan->cell.used)
+        return add_cell(launch, plan, &spawned->group, err);
+    int workdir = add_slot(launch, plan->workdir);
     for (uint32_t i = 0; i < setup->op_count; i++) {
         if (setup->ops[i].kind == OP_CHDIR)
             setup->ops[i].fd = workdir;
     }
     if (plan->use_group)
         ret = add_group(launch, &spawned->group, err);
+    launch->enter.keep = launch->enter.count;
+    launch->enter.ops = plan->cell.cell.ops;
+    launch->enter.op_count = plan->cell.cell.count;
     return ret;
 }
 
@@ -143,7 +214,12 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
         waitid(P_PIDFD, (id_t)spawned->pidfd, &info, WEXITED | __WALL);
     }
     if (enter->ret == -E2BIG)
-        return command_exec_error(plan->path, plan->workdir, E2BIG, err);
+        return command_exec_error(plan->path, &plan->place, E2BIG, err);
+    if (enter->ret < 0 && enter->in_cell)
+        return cell_op_error(&enter->ops[enter->op_failed], (int)-enter->ret, err);
+    if (pid < 0 && enter->clone_flags)
+        return error_system(err, "cell", (int)-enter->ret, "cannot make namespaces: %s",
+                            strerror((int)-enter->ret));
     if (enter->ret < 0)
         return error_system(err, STAGE, (int)-enter->ret, "%s: %s", enter->step,
                             strerror((int)-enter->ret));
@@ -154,7 +230,8 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
 int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                 struct brig_error *err)
 {
-    struct launch launch = {.control = -1, .stdin_read = -1, .out_write = -1, .err_write = -1};
+    struct launch launch = {
+        .control = -1, .stdin_read = -1, .out_write = -1, .err_write = -1, .user = -1};
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
     *spawned = SPAWNED_NONE;
@@ -169,6 +246,7 @@ int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *p
     fd_close_at(&launch.stdin_read);
     fd_close_at(&launch.out_write);
     fd_close_at(&launch.err_write);
+    fd_close_at(&launch.user);
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         fd_close_at(&launch.tasks[i]);
     if (ret < 0)

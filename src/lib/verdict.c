@@ -56,6 +56,8 @@ struct verdict verdict_of(const struct facts *facts)
         verdict.exit_code = facts->status;
     else if (facts->main_ended)
         verdict.signal = facts->status;
+    else if (verdict.status == BRIG_MEMORY_LIMIT)
+        verdict.signal = SIGKILL; /* the kernel took init with the group: nobody was left to tell */
     return verdict;
 }
 

@@ -7,6 +7,7 @@ processes that the test started may be left.
 Tests wait for events, never for time to pass. Where a limit on time is what is tested, it is
 multiplied by SLOW.
 """
+import contextlib
 import json
 import os
 import signal
@@ -42,13 +43,23 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(90 * SLOW))
 
 
-def is_alive(pid):
-    """Does a process with this pid exist, zombies not counted?"""
+def state_of(pid):
+    """The letter that the kernel gives the state of a process; X if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
-            return stat.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+            return stat.read().rsplit(b")", 1)[1].split()[0].decode()
     except OSError:
-        return False
+        return "X"
+
+
+def is_alive(pid):
+    """Does a process with this pid exist, zombies not counted?"""
+    return state_of(pid) not in "ZX"
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+        return [int(child) for child in children.read().split()]
 
 
 def processes_with(token):
@@ -103,6 +114,12 @@ def wait_for_file(path, seconds=20.0):
     assert wait_until(lambda: os.path.exists(path), seconds), f"{path} was not made"
 
 
+def wait_for_end_of_init(process):
+    """Wait until all of a run but its stopped supervisor has ended."""
+    init, = children_of(process.pid)
+    assert wait_until(lambda: not is_alive(init), 60), "init has not ended"
+
+
 def message(done):
     """What brig said on stderr, as text; every message is one or more whole lines of its own."""
     text = done.stderr.decode()
@@ -152,6 +169,20 @@ class Brig:
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
+    def start_stopped(self, *args, **kw):
+        """Start brig, and stop it (SIGSTOP) before its guest does anything: from there on the guest
+        runs alone. There must be a "--" before the command."""
+        at = args.index("--") + 1
+        gate = self.tmp / "stopped"
+        os.mkfifo(gate)
+        guest = ["sh", "-c", f'read x <{gate}; exec "$@"', "sh", *args[at:]]
+        process = self.start(*args[:at], *guest, **kw)
+        with open(gate, "w", encoding="ascii") as way_in:  # opens when the guest has opened it
+            process.send_signal(signal.SIGSTOP)
+            assert wait_until(lambda: state_of(process.pid) == "T")
+            way_in.write("go\n")
+        return process
+
     def survivors(self):
         return processes_with(self.token)
 
@@ -170,6 +201,18 @@ def finish(process, timeout=60, input=None):
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
+def clean_up(pids, groups):
+    """After a test that failed: what it left must not disturb the others."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+    if groups:
+        wait_until(lambda: not any(map(is_alive, pids)), 1)
+    for group in groups:
+        with contextlib.suppress(OSError):
+            os.rmdir(group)
+
+
 @pytest.fixture
 def brig(tmp_path):
     """brig for one test; when the test ends, nothing of its runs may be left."""
@@ -177,11 +220,7 @@ def brig(tmp_path):
     yield brig
     survivors = brig.survivors()
     groups = brig.left_groups()
-    for pid in survivors:  # of a failed test: do not let it disturb the others
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
+    clean_up(survivors, groups)
     assert not survivors, "processes survived the run"
     assert not groups, "cgroups survived the run"
 

@@ -1,0 +1,271 @@
+"""What a guest starts with: environment, stdin, descriptors, signals, session; no more than that,
+whatever state the caller is in."""
+import os
+import resource
+import signal
+import subprocess
+
+import pytest
+from conftest import PYTHON, SANITIZED, SLOW, finish, message
+
+# ---- environment -----------------------------------------------------------------------------
+
+PASSED = {"PATH": os.environ["PATH"], "HOME": "/home/x", "USER": "x", "LANG": "C.UTF-8",
+          "LC_ALL": "C.UTF-8", "LC_TIME": "C", "TERM": "dumb", "SHELL": "/bin/sh", "TZ": "UTC",
+          "TMPDIR": "/tmp"}
+
+
+def environment_of(brig, *options, env=None):
+    """The guest's environment as a dict, without the token of the test."""
+    done = brig.run(*options, "--", "env", "-0", env=env)
+    assert done.returncode == 0, done.stderr
+    pairs = [entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry]
+    names = [name for name, _ in pairs]
+    assert len(names) == len(set(names)), "a variable is there twice"
+    return {name: value for name, value in pairs if name != "BRIG_TEST_TOKEN"}
+
+
+def test_environment_is_cleared(brig):
+    """A short list goes through, everything else of the caller does not."""
+    secrets = {"AWS_SECRET_ACCESS_KEY": "s3cret", "LD_PRELOAD": "", "BRIG_PIDS": "50",
+               "PATHX": "x", "XLC_ALL": "x", "LC": "x", "LOGNAME": "x", "PWD": "/"}
+    assert environment_of(brig, env={**PASSED, **secrets}) == PASSED
+
+
+def test_environment_is_not_made_up(brig):
+    """What is not set is not invented."""
+    assert environment_of(brig, env={"PATH": PASSED["PATH"]}) == {"PATH": PASSED["PATH"]}
+
+
+def test_environment_named_variables(brig):
+    caller = {**PASSED, "KEPT": "yes", "OTHER": "no"}
+    seen = environment_of(brig, "-e", "KEPT", "--env", "A=1", "--env=B=x=y\nz", "-eC=", "-e",
+                          "HOME=/elsewhere", env=caller)
+    assert seen == {**PASSED, "KEPT": "yes", "A": "1", "B": "x=y\nz", "C": "",
+                    "HOME": "/elsewhere"}
+
+
+def test_environment_last_one_counts(brig):
+    assert environment_of(brig, "-e", "A=1", "-e", "A=2", env=PASSED)["A"] == "2"
+
+
+def test_environment_file(brig, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("# comment\n\nA=first\nB=first\nC=a b = c # d\nD=\n")
+    second.write_text("B=second\nE=no end of line")
+    seen = environment_of(brig, "-e", "A=option", "--env-file", first, "--env-file", second,
+                          env=PASSED)
+    assert seen == {**PASSED, "A": "option", "B": "second", "C": "a b = c # d", "D": "",
+                    "E": "no end of line"}
+
+
+def test_environment_path_finds_the_command(brig, script, tmp_path):
+    """The guest's PATH counts, not the caller's."""
+    script("only-here", "#!/bin/sh\necho found\n")
+    done = brig.run("-e", f"PATH={tmp_path}:/usr/bin:/bin", "--", "only-here")
+    assert done.stdout == b"found\n"
+
+
+# ---- stdin -----------------------------------------------------------------------------------
+
+def test_stdin_is_empty_by_default(brig):
+    done = brig.run("--", "cat", input=b"the caller's\n")
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_stdin_from_a_file(brig, tmp_path):
+    (tmp_path / "in").write_bytes(b"x\0y\n" * 100_000)
+    done = brig.run("--stdin", tmp_path / "in", "--", "cat", input=b"not this")
+    assert done.stdout == b"x\0y\n" * 100_000
+
+
+def test_stdin_file_cannot_be_written(brig, tmp_path):
+    (tmp_path / "in").write_text("kept")
+    done = brig.run("--stdin", tmp_path / "in", "--", "sh", "-c", "echo x >&0")
+    assert done.returncode != 0
+    assert (tmp_path / "in").read_text() == "kept"
+
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 5_000_000])
+def test_stdin_of_the_caller_is_a_pipe(brig, size):
+    data = os.urandom(size)
+    done = brig.run("--stdin", "-", "--", "cat", input=data)
+    assert (done.returncode, done.stdout) == (0, data)
+
+
+def test_stdin_of_the_caller_is_a_file(brig, tmp_path):
+    (tmp_path / "in").write_bytes(b"y" * 300_000)
+    with open(tmp_path / "in", "rb") as source:
+        done = brig.run("--stdin", "-", "--", "cat", stdin=source)
+    assert done.stdout == b"y" * 300_000
+
+
+def test_stdin_is_live(brig):
+    """A line that the caller writes is there before the next one: a conversation works."""
+    process = brig.start("--stdin", "-", "--", "sh", "-c", "while read x; do echo got $x; done",
+                         stdin=subprocess.PIPE)
+    for word in (b"one", b"two"):
+        process.stdin.write(word + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"got " + word + b"\n"
+    assert finish(process).returncode == 0
+
+
+def test_stdin_that_nobody_reads_does_not_hold_the_run_up(brig):
+    """The guest ends without reading, the caller still writes."""
+    process = brig.start("--stdin", "-", "--", "sh", "-c", "exit 4", stdin=subprocess.PIPE)
+    assert process.wait(20 * SLOW) == 4
+    finish(process)
+
+
+def test_stdin_open_at_the_end_does_not_hold_the_run_up(brig):
+    """The guest reads one line and ends, the caller keeps its end open."""
+    process = brig.start("--stdin", "-", "--", "sh", "-c", "read x; echo $x", stdin=subprocess.PIPE)
+    process.stdin.write(b"hi\n")
+    process.stdin.flush()
+    assert process.wait(20 * SLOW) == 0
+    assert process.stdout.read() == b"hi\n"
+    finish(process)
+
+
+def test_stdin_guest_closes_it(brig):
+    """A guest that closes its stdin goes on, with megabytes still to come."""
+    done = brig.run("--stdin", "-", "--", "sh", "-c", "exec <&-; echo on; exit 3",
+                    input=b"x" * 5_000_000)
+    assert (done.returncode, done.stdout) == (3, b"on\n")
+
+
+def test_stdin_is_not_the_callers_descriptor(brig):
+    """The guest gets a pipe of its own: it cannot change the flags of what the caller has."""
+    read_end, write_end = os.pipe()
+    code = "import os; os.set_blocking(0, False)"
+    done = brig.run("--stdin", "-", "--", *PYTHON, code, stdin=read_end)
+    assert done.returncode == 0
+    assert os.get_blocking(read_end)
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_stdin_last_option_counts(brig, tmp_path):
+    (tmp_path / "in").write_text("file")
+    for options, expected in ((["-", tmp_path / "in"], b"file"), ([tmp_path / "in", "-"], b"own")):
+        done = brig.run("--stdin", options[0], "--stdin", options[1], "--", "cat", input=b"own")
+        assert done.stdout == expected
+
+
+@pytest.mark.parametrize("way", ["variable", "spec"])
+def test_stdin_of_the_caller_by_other_ways(brig, tmp_path, way):
+    """"-" means the caller's stdin wherever the setting comes from."""
+    spec = tmp_path / "spec"
+    spec.write_text('{"stdin": "-"}')
+    options = ["--spec", spec] if way == "spec" else []
+    variables = {"BRIG_STDIN": "-"} if way == "variable" else {}
+    done = brig.run(*options, "--", "cat", input=b"own", env={**os.environ, **variables})
+    assert (done.returncode, done.stdout) == (0, b"own"), done.stderr
+
+
+# ---- descriptors -----------------------------------------------------------------------------
+
+LIST_FDS = "import os; print(*sorted(map(int, os.listdir('/proc/self/fd'))))"
+
+
+def test_descriptors_of_the_caller_are_closed(brig):
+    """Only 0, 1 and 2 (and the one that lists them); whatever the caller left open."""
+    extra = os.open("/etc/passwd", os.O_RDONLY)
+    done = brig.run("--", *PYTHON, LIST_FDS, pass_fds=[extra])
+    os.close(extra)
+    assert done.stdout == b"0 1 2 3\n"
+
+
+@pytest.mark.parametrize("closed", [[0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2]], ids=str)
+def test_started_with_closed_streams(brig, tmp_path, closed):
+    """Nothing else takes their numbers: the guest has three descriptors and its own exit code."""
+    guest = f"ls /proc/self/fd >{tmp_path}/fds; cat; echo out; echo err >&2; exit 9"
+    process = brig.start("--stdin", "-", "--", "sh", "-c", guest,
+                         preexec_fn=lambda: [os.close(fd) for fd in closed])
+    assert finish(process).returncode == 9
+    assert (tmp_path / "fds").read_text().split()[:3] == ["0", "1", "2"]
+
+
+def test_started_with_closed_streams_result_in_a_file(brig, tmp_path):
+    """--result must not land in a descriptor that was taken for a stream."""
+    done = brig.run("--result", tmp_path / "r", "--events", tmp_path / "e", "--", "echo", "0utput",
+                    preexec_fn=lambda: os.closerange(0, 3))
+    assert done.returncode == 0
+    assert (tmp_path / "r").read_text().startswith("{")
+    assert "0utput" not in (tmp_path / "r").read_text()
+
+
+@pytest.mark.skipif(SANITIZED, reason="the instrumentation needs descriptors of its own")
+@pytest.mark.parametrize("limit", range(3, 40))
+def test_started_with_a_full_descriptor_table(brig, limit):
+    """With too few descriptors a run is refused with the reason, or works; nothing in between."""
+    done = brig.run("--", "sh", "-c", "echo hi; exit 9", timeout=10, preexec_fn=lambda:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+    if done.returncode == 9:
+        assert (done.stdout, done.stderr) == (b"hi\n", b"")
+    else:
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert "Too many open files" in message(done)
+
+
+def test_started_with_few_descriptors(brig):
+    done = brig.run("--", "sh", "-c", "exit 9", preexec_fn=lambda:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+    assert done.returncode == 9
+
+
+# ---- signals, session ------------------------------------------------------------------------
+
+def block_everything():
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
+def ignore_everything():
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize("prepare", [block_everything, ignore_everything])
+def test_guest_has_default_signals(brig, prepare):
+    """Signals that the caller blocked or ignored are neither in the guest."""
+    done = brig.run("--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status", preexec_fn=prepare,
+                    restore_signals=False, timeout=5)
+    assert (done.returncode, done.stdout.split()[1::2]) == (0, [b"0" * 16] * 2)
+
+
+@pytest.mark.parametrize("prepare", [block_everything, ignore_everything])
+def test_run_works_with_signals_blocked_or_ignored(brig, prepare):
+    """SIGCHLD ignored means that nobody waits for brig's children; the exit code is right."""
+    done = brig.run("--", "sh", "-c", "sleep 300 & exit 9", preexec_fn=prepare,
+                    restore_signals=False, timeout=5)
+    assert done.returncode == 9
+    done = brig.run("-q", "--timeout", "200ms", "--", "sleep", "300", preexec_fn=prepare,
+                    restore_signals=False)
+    assert done.returncode == 124
+
+
+def test_blocked_sigterm_still_cancels(brig):
+    process = brig.start("--", "sh", "-c", "echo ready; exec sleep 300",
+                         preexec_fn=block_everything)
+    assert process.stdout.readline() == b"ready\n"
+    process.terminate()
+    assert finish(process).returncode == 128 + signal.SIGTERM
+
+
+def test_guest_leads_a_session_without_terminal(brig):
+    done = brig.run("--", "sh", "-c", "ps -o pid=,sid=,tty= -p $$")
+    pid, session, terminal = done.stdout.split()
+    assert (session, terminal) == (pid, b"?")
+
+
+def test_guest_cannot_gain_privileges(brig):
+    done = brig.run("--", "grep", "NoNewPrivs", "/proc/self/status")
+    assert done.stdout.split() == [b"NoNewPrivs:", b"1"]
+
+
+def test_init_cannot_be_traced_or_read(brig):
+    """brig's init is not dumpable: an ordinary guest cannot look into it."""
+    done = brig.run("--", "sh", "-c", "stat -c %u /proc/$PPID/fd", preexec_fn=lambda: os.umask(0))
+    # Files of a process that is not dumpable belong to root, whoever runs it.
+    assert done.stdout == b"0\n"

@@ -1,0 +1,245 @@
+"""The result object and the event stream: complete, alone, and where they were asked for."""
+import json
+import os
+import re
+import signal
+
+import pytest
+from conftest import PYTHON, SLOW, finish, message
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+KEYS = {
+    "schema", "id", "status", "exit_code", "signal", "notes", "stdout", "stdout_encoding",
+    "stdout_bytes", "stdout_truncated", "stderr", "stderr_encoding", "stderr_bytes",
+    "stderr_truncated", "usage", "limits", "isolation", "labels", "started_at", "finished_at",
+    "error",
+}
+USAGE = {"wall_seconds", "cpu_user_seconds", "cpu_system_seconds", "memory_peak_bytes",
+         "pids_peak", "read_bytes", "write_bytes"}
+
+
+def strict(text):
+    """JSON that may not have a name twice."""
+
+    def pairs(items):
+        names = [name for name, _ in items]
+        assert len(names) == len(set(names)), f"a name is there twice: {names}"
+        return dict(items)
+
+    return json.loads(text, object_pairs_hook=pairs)
+
+
+# ---- --json, --result ------------------------------------------------------------------------
+
+def test_json_is_alone(brig):
+    """One line on stdout, nothing on stderr, whatever the guest writes and however it ends."""
+    for guest in ("echo out; echo err >&2; exit 3", "kill -SEGV $$", "true"):
+        done = brig.run("--json", "--", "sh", "-c", guest)
+        assert done.stdout.count(b"\n") == 1 and done.stdout.endswith(b"\n")
+        assert done.stderr == b""
+        assert set(strict(done.stdout)) == KEYS
+
+
+def test_json_of_an_ordinary_run(brig):
+    result = strict(brig.run("--json", "--", "sh", "-c", "echo out; echo err >&2; exit 3").stdout)
+    assert result["schema"] == "brig.result/1"
+    assert (result["status"], result["exit_code"], result["signal"]) == ("exited", 3, None)
+    assert (result["stdout"], result["stderr"]) == ("out\n", "err\n")
+    assert (result["stdout_bytes"], result["stderr_bytes"]) == (4, 4)
+    assert result["notes"] is None and result["error"] is None
+    assert set(result["usage"]) == USAGE
+    assert TIME.fullmatch(result["started_at"]) and TIME.fullmatch(result["finished_at"])
+    assert result["started_at"] <= result["finished_at"]
+
+
+def test_json_exit_code_is_still_the_guests(brig):
+    assert brig.run("--json", "--", "sh", "-c", "exit 3").returncode == 3
+
+
+def test_json_with_verbose_keeps_stdout_clean(brig):
+    done = brig.run("--json", "-v", "--", "true")
+    assert strict(done.stdout)["status"] == "exited"
+    assert "exited" in message(done)
+
+
+def test_json_of_a_refusal(brig):
+    """A run that could not be started has a result as well; the exit code says why."""
+    done = brig.run("--json", "--require", "seccomp", "--", "true")
+    result = strict(done.stdout)
+    assert done.returncode == 125
+    assert (result["status"], result["exit_code"]) == ("error", None)
+    assert "seccomp" in result["error"]["text"] and "seccomp" in result["notes"]
+    assert result["error"]["stage"] == "plan"
+
+
+def test_json_layers_are_told_apart(brig):
+    """Every layer is listed once: applied, missing with its reason, or off."""
+    isolation = brig.result("--memory", "unlimited", "--", "true")["isolation"]
+    assert isolation["tier"] == "process"
+    assert set(isolation["layers"]) >= {"pids", "tree", "environment", "descriptors", "no_new_privs"}
+    assert set(isolation["degraded"]) >= {"user", "mount", "pid", "net", "seccomp", "landlock"}
+    assert set(isolation["off"]) == {"memory"}
+    assert all(isolation["layers"].values()) and all(isolation["degraded"].values())
+    groups = [set(isolation[name]) for name in ("layers", "degraded", "off")]
+    assert sum(map(len, groups)) == len(set.union(*groups))
+
+
+def test_json_that_nobody_reads(brig):
+    """The run has ended, its result cannot be delivered: that is 125, and said."""
+    process = brig.start("--json", "--", "sh", "-c", "exit 3")
+    process.stdout.close()
+    process.stdout = None
+    done = finish(process)
+    assert done.returncode == 125
+    assert "--json" in message(done)
+
+
+def test_result_file_leaves_the_streams_live(brig, tmp_path):
+    path = tmp_path / "result"
+    path.write_text("old and longer than the new one" * 1000)
+    done = brig.run("--result", path, "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    result = strict(path.read_text())
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+    assert (result["stdout"], result["stdout_encoding"]) == (None, None)
+    assert (result["stdout_bytes"], result["stderr_bytes"]) == (4, 4)
+
+
+def test_result_descriptor(brig):
+    read_end, write_end = os.pipe()
+    done = brig.run("--result", f"fd:{write_end}", "--", "echo", "hi", pass_fds=[write_end])
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        assert strict(pipe.read())["exit_code"] == 0
+    assert done.stdout == b"hi\n"
+
+
+def test_result_and_json(brig, tmp_path):
+    done = brig.run("--json", "--result", tmp_path / "r", "--", "echo", "hi")
+    assert strict(done.stdout) == strict((tmp_path / "r").read_text())
+    assert strict(done.stdout)["stdout"] == "hi\n"
+
+
+def test_result_of_a_refusal(brig, tmp_path):
+    done = brig.run("--result", tmp_path / "r", "--", "no-such-command-here")
+    assert done.returncode == 127
+    assert strict((tmp_path / "r").read_text())["status"] == "error"
+
+
+def test_result_that_cannot_be_written(brig):
+    done = brig.run("--result", "/dev/full", "--", "true")
+    assert done.returncode == 125
+    assert "--result" in message(done)
+
+
+def test_ids_differ(brig):
+    assert len({brig.result("--", "true")["id"] for _ in range(5)}) == 5
+
+
+# ---- labels ----------------------------------------------------------------------------------
+
+def labels_of(brig, *options):
+    return strict(brig.run("--json", *options, "--", "true").stdout)["labels"]
+
+
+def test_labels_come_back(brig, tmp_path):
+    (tmp_path / "spec").write_text('{"labels": {"from": "spec", "n": 3}}')
+    labels = labels_of(brig, "--label", "a=1", "--label=b=x=y", "--label", "c=", "--label",
+                       'odd "é\n\x1b=\x9b\u202e', "--spec", tmp_path / "spec")
+    assert labels == {"a": "1", "b": "x=y", "c": "", 'odd "é\n\x1b': "\x9b\u202e", "from": "spec",
+                      "n": "3"}
+
+
+def test_label_twice_is_there_once(brig):
+    """The last one counts, as with every setting."""
+    assert labels_of(brig, "--label", "a=1", "--label", "a=2") == {"a": "2"}
+
+
+def test_label_with_a_long_name_is_not_cut(brig):
+    name = "n" * 300
+    assert labels_of(brig, "--label", f"{name}=1", "--label", f"{name}x=2") == {
+        name: "1", name + "x": "2"}
+
+
+# ---- events ----------------------------------------------------------------------------------
+
+def events_of(brig, *options):
+    """The events of a run, checked for what holds for all of them."""
+    path = brig.tmp / "events"
+    brig.run("-q", "--events", path, "--result", brig.tmp / "r", *options)
+    events = [strict(line) for line in path.read_text().splitlines()]
+    run = strict((brig.tmp / "r").read_text())["id"]
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    assert all(TIME.fullmatch(event["time"]) for event in events)
+    assert {event["run"] for event in events} == {run}
+    elapsed = [event["elapsed_seconds"] for event in events]
+    assert elapsed == sorted(elapsed) and elapsed[0] >= 0
+    assert (events[0]["type"], events[-1]["type"]) == ("started", "ended")
+    assert [e["type"] for e in events].count("started") == 1
+    assert [e["type"] for e in events].count("ended") == 1
+    return events
+
+
+def test_events_of_an_ordinary_run(brig):
+    events = events_of(brig, "--", "sh", "-c", "echo $$; echo err >&2; exit 3")
+    started, *outputs, ended = events
+    assert {event["type"]: event["data"] for event in outputs} == {
+        "stdout": f"{started['pid']}\n", "stderr": "err\n"}
+    assert (ended["status"], ended["exit_code"], ended["notes"]) == ("exited", 3, None)
+
+
+def test_events_of_a_signal(brig):
+    ended = events_of(brig, "--", "sh", "-c", "kill -SEGV $$")[-1]
+    assert (ended["status"], ended["exit_code"]) == ("signaled", None)
+    assert "SIGSEGV" in ended["notes"]
+
+
+def test_events_have_usage_every_second(brig):
+    code = "import time\nheld = b'x' * (50 << 20)\ntime.sleep(2.5)"
+    usage = [e for e in events_of(brig, "--", *PYTHON, code) if e["type"] == "usage"]
+    assert 1 <= len(usage) <= 3
+    assert usage[-1]["memory_bytes"] >= 50 << 20
+    assert usage[-1]["pids"] >= 1 and usage[-1]["cpu_seconds"] > 0
+    for before, after in zip(usage, usage[1:]):
+        assert after["elapsed_seconds"] - before["elapsed_seconds"] >= 0.9
+
+
+@pytest.mark.limits
+@pytest.mark.parametrize("limit, status, options, guest", [
+    ("timeout", "timeout", ["--timeout", "200ms"], "sleep 300"),
+    ("output", "output_limit", ["--output", "1K"], "yes"),
+    ("pids", "pids_limit", ["--pids", "20"], "for i in $(seq 50); do sleep 300 & done; wait"),
+    ("memory", "memory_limit", ["-m", "48M"], "head -c 200M /dev/zero | tail"),
+    ("cpu_time", "cpu_limit", ["--cpu-time", "200ms"], "while :; do :; done"),
+])
+def test_events_name_the_limit(brig, limit, status, options, guest):
+    """Once, before the end."""
+    events = events_of(brig, *options, "--", "sh", "-c", guest)
+    assert [e["limit"] for e in events if e["type"] == "limit"] == [limit]
+    assert events[-1]["status"] == status
+
+
+def test_events_of_a_cancelled_run(brig, tmp_path):
+    read_end, write_end = os.pipe()
+    process = brig.start("--events", f"fd:{write_end}", "--", "sleep", "300", pass_fds=[write_end])
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as lines:
+        assert strict(lines.readline())["type"] == "started"
+        process.send_signal(signal.SIGINT)
+        ended = [strict(line) for line in lines][-1]
+    finish(process)
+    assert (ended["type"], ended["status"]) == ("ended", "cancelled")
+    assert "SIGINT" in ended["notes"]
+
+
+def test_events_do_not_change_the_output(brig, tmp_path):
+    done = brig.run("--events", tmp_path / "e", "--", "sh", "-c", "seq 100000; exit 3")
+    assert done.returncode == 3
+    assert done.stdout == b"".join(b"%d\n" % i for i in range(1, 100001))
+
+
+def test_events_chunks_are_bounded(brig, tmp_path):
+    """At most 64 KiB of output in one event."""
+    brig.run("--events", tmp_path / "e", "--", "sh", "-c", "yes | head -c 1M", timeout=30 * SLOW)
+    lines = (tmp_path / "e").read_text().splitlines()
+    assert max(len(strict(line).get("data", "")) for line in lines) <= 65536

@@ -1,0 +1,107 @@
+"""Case 32 and the work folder in general."""
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import message
+
+
+def refused(brig, marker, *options, **kw):
+    """A run that must not start: its message."""
+    done = brig.run(*options, "--", "touch", marker, **kw)
+    assert done.returncode == 125
+    assert not marker.exists()
+    assert "workdir" in message(done)
+    return message(done)
+
+
+def test_case_32_folder_does_not_exist(brig, tmp_path, marker):
+    text = refused(brig, marker, "-w", tmp_path / "absent")
+    assert str(tmp_path / "absent") in text and "does not exist" in text
+
+
+def test_case_32_folder_is_a_file(brig, tmp_path, marker):
+    (tmp_path / "file").touch()
+    text = refused(brig, marker, "-w", tmp_path / "file")
+    assert str(tmp_path / "file") in text and "not a folder" in text
+
+
+def test_case_32_folder_is_a_dangling_link(brig, tmp_path, marker):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    text = refused(brig, marker, "-w", tmp_path / "link")
+    assert str(tmp_path / "link") in text and "link" in text
+
+
+def test_case_32_folder_is_a_loop_of_links(brig, tmp_path, marker):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert str(tmp_path / "loop") in refused(brig, marker, "-w", tmp_path / "loop")
+
+
+def test_case_32_folder_is_a_fifo(brig, tmp_path, marker):
+    """Refused, and not waited for."""
+    os.mkfifo(tmp_path / "fifo")
+    assert str(tmp_path / "fifo") in refused(brig, marker, "-w", tmp_path / "fifo", timeout=5)
+
+
+def test_case_32_current_folder_was_deleted(brig, tmp_path, marker):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    text = refused(brig, marker, cwd=gone, preexec_fn=lambda: os.rmdir(gone))
+    assert "--workdir" in text
+
+
+def test_case_32_deleted_folder_through_proc(brig, tmp_path, marker):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    held = os.open(gone, os.O_RDONLY)
+    os.rmdir(gone)
+    refused(brig, marker, "-w", f"/proc/self/fd/{held}", pass_fds=[held])
+    os.close(held)
+
+
+@pytest.mark.parametrize("way", ["variable", "spec"])
+def test_case_32_wherever_the_folder_is_named(brig, tmp_path, marker, way):
+    spec = tmp_path / "spec"
+    spec.write_text(json.dumps({"workdir": "/absent"}))
+    options = ["--spec", spec] if way == "spec" else []
+    variables = {"BRIG_WORKDIR": "/absent"} if way == "variable" else {}
+    text = refused(brig, marker, *options, env={**os.environ, **variables})
+    assert "/absent" in text
+
+
+def test_workdir_is_the_current_one_by_default(brig, tmp_path):
+    assert brig.run("--", "/bin/pwd", cwd=tmp_path).stdout.decode() == f"{tmp_path}\n"
+
+
+def test_workdir_by_option(brig, tmp_path):
+    assert brig.run("-w", tmp_path, "--", "/bin/pwd").stdout.decode() == f"{tmp_path}\n"
+
+
+def test_workdir_replaces_a_deleted_current_folder(brig, tmp_path):
+    gone, work = tmp_path / "gone", tmp_path / "work"
+    gone.mkdir()
+    work.mkdir()
+    done = brig.run("-w", work, "--", "/bin/pwd", cwd=gone, preexec_fn=lambda: os.rmdir(gone))
+    assert (done.returncode, done.stdout.decode()) == (0, f"{work}\n")
+
+
+def test_workdir_is_where_relative_commands_are_found(brig, script, tmp_path):
+    script("here", "#!/bin/sh\necho found\n")
+    done = brig.run("-w", tmp_path, "--", "./here", cwd="/")
+    assert done.stdout == b"found\n"
+
+
+def test_workdir_relative_to_the_callers(brig, tmp_path):
+    (tmp_path / "below").mkdir()
+    done = brig.run("-w", "below", "--", "/bin/pwd", cwd=tmp_path)
+    assert done.stdout.decode() == f"{tmp_path}/below\n"
+
+
+def test_workdir_with_an_odd_name(brig, tmp_path):
+    """Spaces, quotes, a newline and bytes that are not UTF-8."""
+    odd = os.path.join(os.fsencode(tmp_path), b"a b'\"\n\xff\x1b[31m")
+    os.mkdir(odd)
+    command = [os.fsencode(part) for part in brig.command("-w")]
+    done = subprocess.run([*command, odd, b"--", b"/bin/pwd"], capture_output=True, check=True)
+    assert done.stdout == odd + b"\n"
