@@ -385,6 +385,8 @@ int group_remove(struct group *group)
     if (!group->place)
         return 0;
     for (size_t i = group->place->count; i-- > 0;) {
+        if (i == 0 && ret < 0)
+            break; /* where the next sweep looks: it has to find that something is left */
         int one = remove_folder(group, i, until); /* also what was made and could not be opened */
         ret = one < 0 ? one : ret;
     }
