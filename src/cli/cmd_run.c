@@ -35,6 +35,8 @@ struct session {
     struct brig_run *run;
     struct brig_event_log *events;
     int result_fd, events_fd, signals;
+    bool alone;      /* we had no children when we started */
+    char first[64];  /* those we had */
     int caught;      /* the first signal that told us to end */
     sigset_t before; /* the signals that our caller blocked */
 };
@@ -82,7 +84,9 @@ static int catch_signals(struct session *s, struct brig_error *err)
 
 static int start(struct session *s, struct brig_error *err)
 {
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* see end_orphans() */
+    s->alone = fd_read_file(AT_FDCWD, "/proc/thread-self/children", s->first, sizeof s->first) == 0;
+    if (s->alone)
+        prctl(PR_SET_CHILD_SUBREAPER, 1); /* see end_orphans() */
     int ret = open_targets(s, err);
     if (ret == 0)
         ret = choose_sinks(s, err);
@@ -99,8 +103,10 @@ static int start(struct session *s, struct brig_error *err)
 
 /* A guest that kills brig's init leaves its tree to us: no cgroup may be there to end it. We have
  * no other children by then. */
-static void end_orphans(void)
+static void end_orphans(const struct session *s)
 {
+    if (!s->alone)
+        return; /* born with children of our caller's, by an exec: those are not ours to end */
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     for (int round = 0; round < ORPHAN_ROUNDS; round++) {
@@ -270,12 +276,13 @@ static int run_session(struct session *s)
 {
     struct brig_error err;
     if (start(s, &err) < 0) {
+        end_orphans(s);
         term_error(&err);
         deliver(s, NULL, &err);
         return brig_error_exit_code(&err);
     }
     supervise(s);
-    end_orphans();
+    end_orphans(s);
     /* The tree is gone: from here on a signal may end us, whoever does not read what we write. */
     sigprocmask(SIG_SETMASK, &s->before, NULL);
     return report(s);
