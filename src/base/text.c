@@ -90,11 +90,18 @@ size_t text_cut(const char *s, size_t max)
     return len <= max ? len : max - text_utf8_tail((const unsigned char *)s, max);
 }
 
+/* What moves the cursor, begins a line, or turns the order of what follows around. */
 static bool is_control(const unsigned char *s, int n)
 {
     if (n == 1)
         return s[0] < 0x20 || s[0] == 0x7f;
-    return n == 2 && s[0] == 0xc2 && s[1] < 0xa0;
+    if (n == 2)
+        return (s[0] == 0xc2 && s[1] < 0xa0) || (s[0] == 0xd8 && s[1] == 0x9c); /* U+061C */
+    if (n != 3 || s[0] != 0xe2)
+        return false;
+    return (s[1] == 0x80 && (s[2] == 0x8e || s[2] == 0x8f)) || /* U+200E, U+200F */
+           (s[1] == 0x80 && s[2] >= 0xa8 && s[2] <= 0xae) ||   /* U+2028 to U+202E */
+           (s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);     /* U+2066 to U+2069 */
 }
 
 void text_escape(const char *bytes, size_t len, char *out, size_t size)

@@ -154,17 +154,32 @@ static void deliver(struct pump *pump, int stream, size_t len)
         make_event(s, len);
 }
 
+/* The longest character but one byte: a part of one that may not fit the budget is kept back until
+ * the rest of it has come. */
+#define PART_MAX 3
+
+static void hold(struct pump *pump, struct pump_stream *s, const unsigned char *part, size_t len)
+{
+    memcpy(s->held, part, len);
+    s->held_len = len;
+    pump->left += len;
+}
+
 static void account(struct pump *pump, int stream, size_t len)
 {
     struct pump_stream *s = &pump->streams[stream];
     size_t take = len < pump->left ? len : (size_t)pump->left;
+    bool fits = take == len;
     if (pump->left != BRIG_UNLIMITED)
         pump->left -= take;
-    if (take < len && pump->truncate) {
+    size_t part = pump->left < PART_MAX ? text_utf8_tail(s->chunk, take) : 0;
+    take -= part;
+    if (fits && part)
+        hold(pump, s, s->chunk + take, part);
+    if (!fits && pump->truncate)
         tail_add(&pump->tail, stream, s->chunk + take, len - take);
-    }
     deliver(pump, stream, take);
-    if (take < len && !pump->truncate) {
+    if (!fits && !pump->truncate) {
         pump->over = true;
         omit(s, len - take);
     }
@@ -178,14 +193,50 @@ enum pump_state pump_read(struct pump *pump, int stream)
         return PUMP_ENDED;
     if (s->pending && !pump_flush(pump, stream))
         return PUMP_BLOCKED;
-    ssize_t n = read(s->fd, s->chunk, PUMP_CHUNK - s->carry);
+    ssize_t n = read(s->fd, s->chunk + s->held_len, PUMP_CHUNK - s->carry - s->held_len);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? PUMP_EMPTY : PUMP_ENDED;
     if (n == 0)
         return PUMP_ENDED;
     s->read_len = (size_t)n;
-    account(pump, stream, (size_t)n);
+    size_t held = s->held_len;
+    memcpy(s->chunk, s->held, held);
+    s->held_len = 0;
+    account(pump, stream, held + (size_t)n);
     return PUMP_MOVED;
+}
+
+/* What was held, now that nothing comes after it. */
+static bool release_held(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    size_t len = s->held_len;
+    s->held_len = 0;
+    if (!len)
+        return false;
+    if (pump->over || len > pump->left) {
+        pump->over = true;
+        omit(s, len);
+        return false;
+    }
+    pump->left -= len;
+    settle_carry(s);
+    memcpy(s->chunk, s->held, len);
+    deliver(pump, stream, len);
+    return true;
+}
+
+/* Bytes were left out before these: they do not begin with the end of a character. */
+static size_t skip_part(struct pump_stream *s, size_t len)
+{
+    size_t skip = 0;
+    while (s->cut_before && skip < 3 && skip < len && (s->chunk[skip] & 0xc0) == 0x80)
+        skip++;
+    s->cut_before = false;
+    memmove(s->chunk, s->chunk + skip, len - skip);
+    if (skip)
+        omit(s, skip);
+    return len - skip;
 }
 
 enum pump_state pump_finish(struct pump *pump, int *stream)
@@ -194,6 +245,12 @@ enum pump_state pump_finish(struct pump *pump, int *stream)
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
         if (!pump_flush(pump, i))
             return PUMP_BLOCKED;
+    }
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        if (release_held(pump, i)) {
+            *stream = i;
+            return PUMP_MOVED;
+        }
     }
     /* The ring says whose bytes are the oldest; only then is it known whose chunk they go to. */
     if (pump->tail.count)
@@ -206,11 +263,12 @@ enum pump_state pump_finish(struct pump *pump, int *stream)
             continue;
         omit(&pump->streams[i], dropped);
         pump->tail.dropped[i] = 0;
+        pump->streams[i].cut_before = true;
         pump->over = true;
     }
     size_t n = tail_take(&pump->tail, stream, s->chunk, PUMP_CHUNK - s->carry);
     if (n == 0)
         return PUMP_ENDED;
-    deliver(pump, *stream, n);
+    deliver(pump, *stream, skip_part(s, n));
     return PUMP_MOVED;
 }

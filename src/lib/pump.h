@@ -24,8 +24,11 @@ struct pump_stream {
     struct buf capture;
     uint64_t bytes, omitted;
     size_t omitted_at;
-    size_t carry; /* bytes of an incomplete character kept before the chunk, for events */
-    int broken;   /* errno of a sink that failed */
+    size_t carry;          /* bytes of an incomplete character kept before the chunk, for events */
+    unsigned char held[4]; /* part of a character that may not fit the budget */
+    size_t held_len;
+    bool cut_before; /* bytes were left out before what comes next */
+    int broken;      /* errno of a sink that failed */
     /* What the last call delivered, whole characters only. */
     const unsigned char *event;
     size_t event_len;

@@ -216,6 +216,8 @@ static void run_random(struct random *random, bool truncate, bool watched)
             INPUT_MAX / 2)
             break;
         random_fill(random, bytes, len);
+        for (size_t j = 0; j < len; j++)
+            bytes[j] &= 0x7f; /* whole characters, so that the budget can be used to the byte */
         bench_write(b, stream, bytes, len);
         if (random_below(random, 2))
             bench_read(b, BRIG_STDOUT + (int)random_below(random, 2));
@@ -237,6 +239,55 @@ static void test_truncation_keeps_head_and_tail_for_random_chunkings(void **stat
     struct random random = {8};
     for (int i = 0; i < 150; i++)
         run_random(&random, true, i % 2);
+}
+
+/* What was shown is text, within the budget, a beginning and an end of what was written. */
+static void check_characters(const struct bench *b, const unsigned char *text, size_t len)
+{
+    const struct pump_stream *s = &b->pump.streams[BRIG_STDOUT];
+    const unsigned char *shown = (const unsigned char *)s->capture.data;
+    size_t head = s->omitted ? s->omitted_at : s->capture.len;
+    assert_true(s->bytes <= b->budget && s->bytes + 8 >= (b->budget < len ? b->budget : len));
+    assert_int_equal(s->bytes + s->omitted, len);
+    assert_int_equal(b->pump.over, s->omitted > 0);
+    if (!s->capture.len)
+        return;
+    assert_memory_equal(shown, text, head);
+    assert_memory_equal(shown + head, text + len - (s->capture.len - head), s->capture.len - head);
+    assert_true(text_is_utf8(shown, head));
+    assert_true(text_is_utf8(shown + head, s->capture.len - head));
+    assert_int_equal(b->events[BRIG_STDOUT].len, s->capture.len);
+}
+
+static void run_characters(struct random *random, bool truncate)
+{
+    static const char *const characters[] = {"a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\xa6\x80"};
+    unsigned char text[400];
+    size_t len = 0, written = 0, most = 1 + random_below(random, sizeof text - 4);
+    while (len < most) {
+        const char *character = characters[random_below(random, COUNT(characters))];
+        memcpy(text + len, character, strlen(character));
+        len += strlen(character);
+    }
+    struct bench *b =
+        bench_new(1 + random_below(random, 450), truncate, BRIG_SINK_CAPTURE, BRIG_SINK_CAPTURE);
+    b->pump.watched = true;
+    while (written < len) {
+        size_t n = 1 + random_below(random, len - written);
+        bench_write(b, BRIG_STDOUT, text + written, n);
+        bench_read(b, BRIG_STDOUT);
+        written += n;
+    }
+    bench_end(b);
+    check_characters(b, text, len);
+    bench_free(b);
+}
+
+static void test_no_part_of_a_character_is_shown_for_random_chunkings(void **state)
+{
+    struct random random = {9};
+    for (int i = 0; i < 4000; i++)
+        run_characters(&random, i % 2);
 }
 
 /* ---- the edges of the budget --------------------------------------------------------------- */
@@ -497,6 +548,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_budget_holds_to_the_byte_for_random_chunkings),
+        cmocka_unit_test(test_no_part_of_a_character_is_shown_for_random_chunkings),
         cmocka_unit_test(test_truncation_keeps_head_and_tail_for_random_chunkings),
         cmocka_unit_test(test_exactly_the_budget_is_not_over_it),
         cmocka_unit_test(test_one_byte_more_is_over_it),
