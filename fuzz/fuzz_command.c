@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = memfd_create("script", MFD_CLOEXEC);
     ensure(fd >= 0 && write(fd, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    ensure(command_exec_error(path, AT_FDCWD, ENOENT, &err) == -ENOENT);
+    const struct command_place place = {.workdir = AT_FDCWD};
+    ensure(command_exec_error(path, &place, ENOENT, &err) == -ENOENT);
     ensure(err.fault == BRIG_FAULT_NOT_EXECUTABLE && is_printable(err.text));
     ensure(names_interpreter(data, size) == (strstr(err.text, "its interpreter ") != NULL));
     close(fd);

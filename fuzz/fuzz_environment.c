@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ensure(brig_spec_new(&spec, NULL) == 0);
     ensure(brig_spec_set(spec, "env_file", path, BRIG_FROM_OPTION, NULL, NULL) == 0);
-    int ret = environment_build(&env, spec, NULL, &err);
+    int ret = environment_build(&env, spec, NULL, NULL, NULL, &err);
     ensure(reference_read(text, size, "", &value) == (ret == 0));
     ensure(!value);
     if (ret == 0)

@@ -202,7 +202,7 @@ struct brig_event {
     const unsigned char *data; /* OUTPUT; valid until the next step */
     size_t len;
     const char *limit; /* LIMIT: "timeout", "memory", "pids", "output", "cpu_time" */
-    int pid;           /* STARTED: the guest's main process */
+    int pid;           /* STARTED: the guest's main process, in its own pid namespace */
     uint64_t memory_bytes, cpu_ns, pids; /* USAGE */
 };
 
@@ -282,7 +282,7 @@ struct brig_layer {
 };
 
 struct brig_isolation {
-    const char *tier; /* "process": bounded and observed, not isolated */
+    const char *tier; /* "cell", or "degraded": no namespaces, landlock and seccomp only */
     const struct brig_layer *layers;
     size_t count;
 };

@@ -16,6 +16,12 @@ static inline uint64_t clock_now(void)
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
+static inline void clock_sleep(uint64_t ns)
+{
+    const struct timespec t = {(time_t)(ns / NS_PER_S), (long)(ns % NS_PER_S)};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
 static inline int64_t clock_calendar(void)
 {
     struct timespec t;

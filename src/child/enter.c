@@ -37,6 +37,11 @@ static int child(void *arg)
     enter->ret = place_fds(enter);
     if (enter->ret < 0)
         return 1;
+    enter->in_cell = true;
+    enter->ret = cell_run(enter->ops, enter->op_count, &enter->op_failed);
+    if (enter->ret < 0)
+        return 1;
+    enter->in_cell = false;
     enter->step = "exec of init";
     enter->ret = sys5(__NR_execveat, enter->init, "", enter->argv, enter->envp, AT_EMPTY_PATH);
     return 1;
@@ -46,7 +51,7 @@ long enter_init(struct enter *enter, int *pidfd)
 {
     int init = enter->init; /* the child changes its copy, which is ours */
     struct clone_args args = {
-        .flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD,
+        .flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | enter->clone_flags,
         .pidfd = (uint64_t)(uintptr_t)pidfd,
         .exit_signal = 17, /* SIGCHLD; exec would set it anyway */
         .stack = (uint64_t)(uintptr_t)enter->stack,
@@ -60,4 +65,25 @@ long enter_init(struct enter *enter, int *pidfd)
         enter->ret = pid;
     }
     return pid;
+}
+
+static int hold(void *arg)
+{
+    const struct holder *holder = arg;
+    char byte;
+    sys1(__NR_close, holder->write_end);
+    while (sys3(__NR_read, holder->read_end, &byte, 1) == -4) { /* EINTR */
+    }
+    return 0;
+}
+
+long enter_holder(struct holder *holder, int *pidfd)
+{
+    struct clone_args args = {
+        .flags = CLONE_VM | CLONE_PIDFD | CLONE_NEWUSER,
+        .pidfd = (uint64_t)(uintptr_t)pidfd,
+        .stack = (uint64_t)(uintptr_t)holder->stack,
+        .stack_size = sizeof holder->stack,
+    };
+    return sys_clone_call(&args, hold, holder);
 }

@@ -4,14 +4,21 @@
 #ifndef CHILD_ENTER_H
 #define CHILD_ENTER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "cell.h"
 #include "protocol.h"
 
 struct enter {
     int fds[SLOT_MAX];     /* by slot: the supervisor's descriptors that init starts with */
     int scratch[SLOT_MAX]; /* used on the way */
     uint32_t count;
+    uint64_t clone_flags; /* namespaces */
+    const struct cell_op *ops;
+    uint32_t op_count;
+    uint32_t op_failed; /* written by the child: which one, if it failed in_cell */
+    bool in_cell;
     int init; /* the executable */
     char *const *argv, *const *envp;
     void *stack; /* for the child alone */
@@ -23,5 +30,14 @@ struct enter {
 /* Clone and exec. Returns the pid with *pidfd set, or -errno with enter->step naming what failed.
  * Signals must be blocked. Returns when the exec is done. */
 long enter_init(struct enter *enter, int *pidfd);
+
+/* A process in a new user namespace that only waits: until it is killed, or the other holders of
+ * the pipe's write end are gone. Shares the caller's memory; `holder` must outlive it. */
+struct holder {
+    int read_end, write_end;
+    char stack[4096] __attribute__((aligned(16)));
+};
+
+long enter_holder(struct holder *holder, int *pidfd);
 
 #endif

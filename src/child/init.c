@@ -15,6 +15,7 @@
  * the guest's reach. It stays outside of the run's cgroup: no limit of the guest can hit it.
  *
  * argv: "brig-init", the path to execute, the guest's argv. envp: the guest's environment. */
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
@@ -127,8 +128,11 @@ static long start_guest(struct guest *guest)
  * run always fit the socket's buffer. */
 static void send_report(const struct init_report *report)
 {
-    sys6(__NR_sendto, SLOT_CONTROL, (long)report, sizeof *report, MSG_DONTWAIT | MSG_NOSIGNAL, 0,
-         0);
+    for (int round = 0; round < 3; round++) { /* the kernel may be short of memory for a moment */
+        if (sys6(__NR_sendto, SLOT_CONTROL, (long)report, sizeof *report,
+                 MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0) >= 0)
+            return;
+    }
 }
 
 /* A zombie still has its name. */
@@ -232,7 +236,9 @@ static int reap(int *main_pid)
         long ret = sys5(__NR_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT, 0);
         if (ret == -ECHILD)
             return 1;
-        if (ret < 0 || info.si_pid == 0)
+        if (ret < 0)
+            continue; /* nothing but a signal */
+        if (info.si_pid == 0)
             return 0;
         int pid = info.si_pid;
         if (pid == *main_pid) {
@@ -271,12 +277,12 @@ static void kill_tree(int self, int signals, int main_pid)
         sys3(__NR_write, setup.kill_fd, &setup.kill_byte, 1);
     int known = main_pid; /* its group is all we can name if /proc is hidden */
     for (;;) {
-        if (reap(&main_pid))
-            return;
         if (self != 1 && setup.kill_fd < 0)
             freeze_tree(self);
         if (signal_tree(self, SIGKILL) < 0 && known > 0)
             sys2(__NR_kill, -known, SIGKILL);
+        if (reap(&main_pid))
+            return;
         wait_for_child(signals, 20);
     }
 }
@@ -290,8 +296,28 @@ static void write_file(int folder, const char *name, const char *text, size_t le
     sys1(__NR_close, fd);
 }
 
+/* Give up all rights but these, as far as we have them. */
+static void keep_rights(uint32_t permitted, uint32_t effective)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {{0}};
+    if (sys2(__NR_capget, &header, caps) < 0)
+        return;
+    caps[0].permitted &= permitted;
+    caps[0].effective = caps[0].permitted & effective;
+    caps[0].inheritable = 0;
+    caps[1] = (struct __user_cap_data_struct){0};
+    sys2(__NR_capset, &header, caps);
+}
+
+/* While the guest runs: to signal processes of another user. At the end: to remove groups of root,
+ * which nobody may write to. */
+#define RIGHT_TO_SIGNAL (UINT32_C(1) << CAP_KILL)
+#define RIGHT_TO_REMOVE (UINT32_C(1) << CAP_DAC_OVERRIDE)
+
 static void remove_groups(void)
 {
+    keep_rights(RIGHT_TO_REMOVE, RIGHT_TO_REMOVE);
     for (uint32_t i = setup.group_count; i-- > 0;)
         sys3(__NR_unlinkat, setup.group_parents[i], setup.group_name, AT_REMOVEDIR);
     if (setup.leaf_parent < 0)
@@ -331,9 +357,9 @@ static int serve(int self, int signals, int *main_pid)
             {.fd = SLOT_CONTROL, .events = POLLIN},
             {.fd = SLOT_SUPERVISOR, .events = POLLIN},
         };
-        sys5(__NR_ppoll, polls, 3, 0, 0, 0);
-        if (polls[2].revents)
-            return 1;
+        long ready = sys5(__NR_ppoll, polls, 3, 0, 0, 0);
+        if ((ready < 0 && ready != -EINTR) || polls[2].revents)
+            return 1; /* who cannot watch must not let it run on */
         if (polls[0].revents) {
             sys3(__NR_read, signals, info, sizeof info);
             reap(main_pid);
@@ -352,6 +378,13 @@ static int serve(int self, int signals, int *main_pid)
     }
 }
 
+/* What is sent to us is counted against our user, by our own limit. */
+static void bound_signals(void)
+{
+    struct rlimit64 limit = {64, 64};
+    sys4(__NR_prlimit64, 0, RLIMIT_SIGPENDING, &limit, 0);
+}
+
 static int init_main(char **argv, char **envp)
 {
     /* The guest may run as the same user: without this it could trace init, or take the socket out
@@ -367,6 +400,8 @@ static int init_main(char **argv, char **envp)
     int self = (int)sys0(__NR_getpid);
     struct guest guest = {.path = argv[1], .argv = argv + 2, .envp = envp, .setup = &setup};
     long pid = start_guest(&guest);
+    keep_rights(RIGHT_TO_SIGNAL | RIGHT_TO_REMOVE, RIGHT_TO_SIGNAL);
+    bound_signals();
     /* The guest has its own copies. Holding ours would keep its pipes open. */
     for (int fd = SLOT_STDIN; fd <= SLOT_STDERR; fd++)
         sys1(__NR_close, fd);

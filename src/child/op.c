@@ -1,9 +1,14 @@
 /* Executing operations: raw system calls on memory prepared before, nothing else. */
 #include "op.h"
 
+#include <linux/capability.h>
 #include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/filter.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
+#include <linux/seccomp.h>
+#include <linux/securebits.h>
 
 #include "sys.h"
 
@@ -22,6 +27,152 @@ static long set_rlimit(const struct op *op)
     return sys4(__NR_prlimit64, 0, op->a, &limit, 0);
 }
 
+static long set_user(uint64_t uid, uint64_t gid)
+{
+    long ret = sys2(__NR_setgroups, 0, 0);
+    if (ret == 0)
+        ret = sys3(__NR_setresgid, gid, gid, gid);
+    return ret < 0 ? ret : sys3(__NR_setresuid, uid, uid, uid);
+}
+
+static uint64_t append_number(char *text, uint64_t at, uint64_t value)
+{
+    char digits[24];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + value % 10);
+    while (value /= 10);
+    while (n)
+        text[at++] = digits[--n];
+    return at;
+}
+
+static long write_path(const char *path, const char *text, uint64_t len)
+{
+    long fd = sys4(__NR_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    long n = sys3(__NR_write, fd, text, len);
+    sys1(__NR_close, fd);
+    return n < 0 ? n : 0;
+}
+
+/* The kernel takes a map of one's own id from anybody, if setgroups is given up. */
+static long map_ids(const struct op *op)
+{
+    char map[64];
+    uint64_t len = append_number(map, 0, op->b);
+    map[len++] = ' ';
+    len = append_number(map, len, op->a);
+    map[len++] = ' ';
+    map[len++] = '1';
+    long ret = write_path("/proc/self/setgroups", "deny", 4);
+    if (ret == 0)
+        ret = write_path("/proc/self/uid_map", map, len);
+    return ret < 0 ? ret : write_path("/proc/self/gid_map", map, len);
+}
+
+/* The change of user takes the capabilities out of effect, and hosts that forbid user namespaces to
+ * ordinary users look at those. */
+static long become(uint64_t id)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {{0}};
+    long ret = sys5(__NR_prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0);
+    if (ret == 0)
+        ret = set_user(id, id);
+    if (ret == 0)
+        ret = sys2(__NR_capget, &header, caps);
+    if (ret < 0)
+        return ret;
+    caps[0].effective = caps[0].permitted;
+    caps[1].effective = caps[1].permitted;
+    return sys2(__NR_capset, &header, caps);
+}
+
+/* The memory is still init's, which nobody may look at, and so the files in /proc that have to be
+ * written are nobody's: for this moment, in which the cell has no other process, they are ours. */
+static long new_user(const struct op *op)
+{
+    long ret = become(op->a);
+    if (ret == 0)
+        ret = sys1(__NR_unshare, CLONE_NEWUSER);
+    if (ret == 0)
+        ret = sys5(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+    if (ret == 0)
+        ret = map_ids(op);
+    long hidden = sys5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
+    return ret < 0 ? ret : hidden;
+}
+
+/* What is counted per user is counted for the owner of the namespace as well, who may have other
+ * runs: one run gets a part of it. No namespaces below this one, whatever the filter says. */
+static long bound_counters(void)
+{
+    static const struct {
+        const char *path, *value;
+        uint64_t len;
+    } counters[] = {
+        {"/proc/sys/user/max_user_namespaces", "0", 1},
+        {"/proc/sys/user/max_inotify_instances", "32", 2},
+        {"/proc/sys/user/max_inotify_watches", "16384", 5},
+    };
+    for (uint32_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+        long ret = write_path(counters[i].path, counters[i].value, counters[i].len);
+        if (ret < 0 && ret != -ENOENT) /* a kernel that does not count it */
+            return ret;
+    }
+    return 0;
+}
+
+static long drop_bounding_set(void)
+{
+    for (int i = 0; i < 64; i++) {
+        long ret = sys5(__NR_prctl, PR_CAPBSET_DROP, i, 0, 0, 0);
+        if (ret == -EINVAL && i > CAP_AUDIT_READ)
+            return 0; /* past the last one that the kernel knows */
+        if (ret < 0)
+            return ret;
+    }
+    return 0;
+}
+
+/* Nothing now, and no way to get any at an exec, whatever the uid is called in here. The user, if
+ * one is to be changed to, between the steps that need capabilities and the one that drops them. */
+static long drop_capabilities(const struct op *op)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}};
+    long ret = 0;
+    if (!op->b)
+        ret = drop_bounding_set();
+    if (ret == 0 && !op->b)
+        ret = sys5(__NR_prctl, PR_SET_SECUREBITS, SECURE_ALL_BITS | SECURE_ALL_LOCKS, 0, 0, 0);
+    if (ret == 0)
+        ret = sys5(__NR_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    if (ret == 0 && op->a)
+        ret = set_user(op->a, op->a);
+    return ret < 0 ? ret : sys2(__NR_capset, &header, none);
+}
+
+/* Compiled from the tables when brig was built: a run pays only for the kernel's own check. */
+static const struct sock_filter filter[] = {
+#include "seccomp.inc"
+};
+static const struct sock_filter degraded[] = {
+#include "seccomp_degraded.inc"
+};
+static const struct sock_filter no_sockets[] = {
+#include "seccomp_no_sockets.inc"
+};
+
+static long install_filter(const struct sock_filter *code, size_t size)
+{
+    const struct sock_fprog program = {(unsigned short)(size / sizeof *code),
+                                       (struct sock_filter *)code};
+    return sys3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
 static long run_one(const struct op *op)
 {
     long ret = 0;
@@ -37,6 +188,22 @@ static long run_one(const struct op *op)
         return set_rlimit(op);
     case OP_NO_NEW_PRIVS:
         return sys5(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    case OP_CGROUP_NAMESPACE:
+        return sys1(__NR_unshare, CLONE_NEWCGROUP);
+    case OP_NEW_USER:
+        return new_user(op);
+    case OP_COUNTERS:
+        return bound_counters();
+    case OP_LANDLOCK:
+        return sys2(__NR_landlock_restrict_self, op->fd, 0);
+    case OP_DROP_CAPS:
+        return drop_capabilities(op);
+    case OP_SECCOMP:
+        return install_filter(filter, sizeof filter);
+    case OP_SECCOMP_DEGRADED:
+        return install_filter(degraded, sizeof degraded);
+    case OP_NO_SOCKETS:
+        return install_filter(no_sockets, sizeof no_sockets);
     }
     return -ENOSYS; /* an operation that this executor does not know must not be skipped */
 }

@@ -14,6 +14,14 @@ enum op_kind {
     OP_CHDIR,  /* fd: a folder */
     OP_RLIMIT, /* a: resource, b: soft, c: hard */
     OP_NO_NEW_PRIVS,
+    OP_CGROUP_NAMESPACE, /* its root is the group the guest is in by now */
+    OP_NEW_USER,         /* a: the id on the host to become, b: what it is called inside */
+    OP_COUNTERS,         /* bound what the user namespace counts for its owner */
+    OP_LANDLOCK,         /* fd: a ruleset */
+    OP_DROP_CAPS,        /* a: become this user of the host, or 0; b: there are none to lose */
+    OP_SECCOMP,          /* the filter of seccomp.table */
+    OP_SECCOMP_DEGRADED, /* the one of seccomp_degraded.table on top */
+    OP_NO_SOCKETS,       /* and that of seccomp_no_sockets.table */
 };
 
 struct op {

@@ -17,7 +17,10 @@ enum slot {
     SLOT_STDERR,
     SLOT_CONTROL,    /* the socket */
     SLOT_SUPERVISOR, /* a pidfd of the supervisor: readable when it is dead */
-    SLOT_EXTRA,      /* from here on: what operations and groups refer to */
+    SLOT_WORKDIR,    /* without a cell: the work folder */
+    SLOT_OWNER,      /* a user namespace for mounts: their files are the guest's */
+    SLOT_RULES,      /* a landlock ruleset */
+    SLOT_EXTRA,      /* from here on: what groups refer to */
     SLOT_MAX = 24,
 };
 

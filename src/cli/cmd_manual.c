@@ -67,6 +67,7 @@ static const char before_options[] =
     ".SH SYNOPSIS\n"
     ".B brig run\n[\\fIoptions\\fR] [\\-\\-] \\fICOMMAND\\fR [\\fIARG\\fR...]\n.br\n"
     ".B brig explain\n[\\fIoptions\\fR] [\\-\\-] \\fICOMMAND\\fR [\\fIARG\\fR...]\n.br\n"
+    ".B brig doctor\n[\\-\\-json]\n.br\n"
     ".B brig completion\nbash|zsh|fish\n.br\n"
     ".B brig manual\n"
     ".SH DESCRIPTION\n"

@@ -75,6 +75,7 @@ static int catch_signals(struct session *s, struct brig_error *err)
     }
     /* A reader that goes away is an error of a write, not a reason to die without cleaning up. */
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     sigprocmask(SIG_BLOCK, &set, &s->before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->signals < 0)
@@ -156,8 +157,13 @@ static void supervise(struct session *s)
             {.fd = s->signals, .events = POLLIN},
             {.fd = s->events ? brig_event_log_fd(s->events) : -1, .events = POLLIN},
         };
-        if (poll(polls, 3, -1) < 0 && errno != EINTR)
-            return; /* cannot be; brig_run_free() ends the run */
+        if (poll(polls, 3, -1) < 0) {
+            /* No memory for it, say: look again a little later. */
+            for (size_t i = 0; i < 3; i++)
+                polls[i].revents = polls[i].fd >= 0 ? POLLIN : 0;
+            if (errno != EINTR)
+                clock_sleep(10 * NS_PER_MS);
+        }
         if (polls[1].revents)
             read_signals(s);
         if (polls[2].revents)

@@ -12,6 +12,7 @@
 const struct command commands[] = {
     {"run", "[options] [--] COMMAND [ARG...]", "run one command", cmd_run},
     {"explain", "[options] [--] COMMAND [ARG...]", "show the plan of such a run", cmd_explain},
+    {"doctor", "[--json]", "what this host can enforce", cmd_doctor},
     {"completion", "bash|zsh|fish", "print a completion script for a shell", cmd_completion},
     {"manual", "", "print the manual page", cmd_manual},
 };

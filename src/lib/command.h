@@ -4,12 +4,22 @@
 
 #include "brig.h"
 
-/* The path to execute, in new memory. A name with a slash is taken from the work folder (`workdir`,
- * a descriptor); one without is looked up in `path`, the guest's PATH. */
-int command_find(const char *name, const char *path, int workdir, char **out,
+struct view;
+
+/* Where a command is looked for: in the host's files, or in what a cell shows of them. */
+struct command_place {
+    int workdir;             /* where relative paths start */
+    const struct view *view; /* NULL: none */
+    const char *start;       /* in the cell, where relative paths start */
+};
+
+/* The path to execute, in new memory. A name with a slash is taken from the work folder; one
+ * without is looked up in `path`, the guest's PATH. */
+int command_find(const char *name, const char *path, const struct command_place *place, char **out,
                  struct brig_error *err);
 
 /* The error for an exec that failed with errnum. */
-int command_exec_error(const char *path, int workdir, int errnum, struct brig_error *err);
+int command_exec_error(const char *path, const struct command_place *place, int errnum,
+                       struct brig_error *err);
 
 #endif

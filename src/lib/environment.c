@@ -116,7 +116,7 @@ static int add_named(struct strings *out, const struct strings *named, char *con
 }
 
 int environment_build(struct strings *out, const struct brig_spec *spec, char *const *host,
-                      struct brig_error *err)
+                      const char *home, const char *tmp, struct brig_error *err)
 {
     for (char *const *entry = host; entry && *entry; entry++) {
         if (strchr(*entry, '=') && is_passed(*entry)) {
@@ -125,6 +125,8 @@ int environment_build(struct strings *out, const struct brig_spec *spec, char *c
                 return error_system(err, STAGE, -ret, "environment: %s", strerror(-ret));
         }
     }
+    if (home && (strings_put(out, "HOME", 4, home) < 0 || strings_put(out, "TMPDIR", 6, tmp) < 0))
+        return error_memory(err, STAGE);
     const struct strings *files = &spec->values[KEY_ENV_FILE].list;
     for (size_t i = 0; i < files->count; i++) {
         int ret = read_file(out, files->items[i], err);

@@ -6,9 +6,10 @@
 #include "base/strings.h"
 #include "spec.h"
 
-/* `host` is the caller's environment. */
+/* `host` is the caller's environment; `home` and `tmp` are the guest's HOME and TMPDIR, or NULL to
+ * leave them as they are. */
 int environment_build(struct strings *out, const struct brig_spec *spec, char *const *host,
-                      struct brig_error *err);
+                      const char *home, const char *tmp, struct brig_error *err);
 
 /* The value of a variable in a list of NAME=VALUE, or NULL. */
 const char *environment_get(char *const *list, const char *name);

@@ -1,9 +1,7 @@
 /* What the kinds of cgroup hierarchy have in common: names, making, reading, removing, sweeping.
  *
- * A group is named "brig.PIDNS.PID.START.RANDOM-N" after the supervisor that made it. Who finds
- * such a group whose supervisor is dead may remove it: PIDNS, the inode of the pid namespace, says
- * whether PID can be looked up at all from here, and START, the start time, that it is still the
- * same process. */
+ * A group is named after the supervisor that made it (maker.h), with a number of its own behind:
+ * who finds one whose supervisor is dead may remove it. */
 #include "group.h"
 
 #include <dirent.h>
@@ -15,13 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "maker.h"
 
 #define STAGE "cgroup"
 
@@ -141,51 +139,9 @@ int group_kill_listed(int folder, const char *group)
 
 /* ---- sweeping ------------------------------------------------------------------------------ */
 
-static uint64_t pid_namespace(void)
-{
-    struct stat st;
-    return stat("/proc/self/ns/pid", &st) == 0 ? (uint64_t)st.st_ino : 0;
-}
-
-/* Field 22 of /proc/PID/stat, in clock ticks since boot; 0 if there is no such process. */
-static uint64_t start_time(long pid)
-{
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
-        return 0;
-    const char *p = strrchr(text, ')');
-    for (int field = 2; p && field < 22; field++) {
-        p = strchr(p + 1, ' ');
-    }
-    return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
 void group_place_rename(struct group_place *place)
 {
-    uint32_t random = 0;
-    long pid = getpid();
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        random = (uint32_t)clock_now();
-    snprintf(place->prefix, sizeof place->prefix, "brig.%" PRIu64 ".%ld.%" PRIu64 ".%08" PRIx32,
-             pid_namespace(), pid, start_time(pid), random);
-}
-
-static bool is_abandoned(const char *name)
-{
-    unsigned long long namespace, start;
-    long pid;
-    char rest[GROUP_NAME_SIZE];
-    if (sscanf(name, "brig.%llu.%ld.%llu.%79s", &namespace, &pid, &start, rest) != 4)
-        return false;
-    /* Without /proc, or from another pid namespace, nothing can be said about the owner. */
-    if (namespace == 0 || start == 0 || namespace != pid_namespace())
-        return false;
-    if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
-        return true;
-    /* Not to be able to look is not a proof. */
-    uint64_t now = start_time(pid);
-    return now != 0 && now != start;
+    maker_name(place->prefix, sizeof place->prefix);
 }
 
 static void open_folders(struct group *group)
@@ -208,7 +164,7 @@ static void sweep(const struct group_place *place)
     }
     const struct dirent *entry;
     while ((entry = readdir(dir))) {
-        if (strncmp(entry->d_name, "brig.", 5) != 0 || !is_abandoned(entry->d_name))
+        if (!maker_is_dead(entry->d_name))
             continue;
         struct group group = GROUP_NONE;
         group.place = place;
@@ -368,7 +324,8 @@ static int remove_folder(const struct group *group, size_t i, uint64_t until)
     for (int round = 0;; round++) {
         if (unlinkat(group->place->folders[i], group->name, AT_REMOVEDIR) == 0 || errno == ENOENT)
             return 0;
-        if (errno != EBUSY || clock_now() > until)
+        /* EBUSY: it is not empty yet. Anything else may pass once or twice. */
+        if ((errno != EBUSY && round > 2) || clock_now() > until)
             return -errno;
         if (round > 2)
             group_kill(group);

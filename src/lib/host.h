@@ -9,9 +9,10 @@
 struct brig {
     struct group_place place;
     struct operator_limits maxima;
-    int init;  /* sealed memory file with brig's init */
-    int pidfd; /* of this process, for init to watch */
-    int pid;   /* that opened it: a fork of it gets its own pidfd */
+    char no_cell[256]; /* why no cell could be built for the latest run; empty: it could */
+    int init;          /* sealed memory file with brig's init */
+    int pidfd;         /* of this process, for init to watch */
+    int pid;           /* that opened it: a fork of it gets its own pidfd */
 };
 
 /* In a fork of the process that opened it, make the handle the fork's own. Returns 0 or -errno. */

@@ -34,6 +34,7 @@ enum key {
 };
 
 enum { ON_LIMIT_KILL = 0, ON_OUTPUT_TRUNCATE = 1, ON_PIDS_FAIL = 1 };
+enum { VIEW_MINIMAL = 0, VIEW_HOST = 1 };
 enum { NETWORK_NONE = 0, NETWORK_HOST = 1 };
 enum { REDACT_ON = 0, REDACT_OFF = 1 };
 

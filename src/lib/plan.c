@@ -17,6 +17,7 @@
 #include "command.h"
 #include "environment.h"
 #include "host.h"
+#include "scratch.h"
 
 #define STAGE "plan"
 
@@ -26,26 +27,27 @@
 
 /* ---- refusals ------------------------------------------------------------------------------ */
 
-/* What belongs to the cell, or to redaction, is refused by name rather than ignored. */
 static int refuse_unsupported(const struct brig_spec *spec, struct brig_error *err)
 {
-    static const enum key cell[] = {KEY_RO, KEY_RW, KEY_TMPFS, KEY_VIEW};
-    for (size_t i = 0; i < sizeof cell / sizeof *cell; i++) {
-        if (spec_asked(spec, cell[i]))
-            return error_refused(err, STAGE,
-                                 "%s: this version of brig has no file view; it cannot be enforced",
-                                 key_table[cell[i]].name);
-    }
-    if (spec_asked(spec, KEY_NETWORK) && spec->values[KEY_NETWORK].number == NETWORK_NONE)
-        return error_refused(err, STAGE,
-                             "network: this version of brig cannot take the network "
-                             "away; only \"host\" is possible");
     if (spec_asked(spec, KEY_REDACT_PATTERN) ||
         (spec_asked(spec, KEY_REDACT) && spec->values[KEY_REDACT].number == REDACT_ON))
         return error_refused(err, STAGE,
                              "redact: this version of brig does not redact; only "
                              "\"off\" is possible");
     return 0;
+}
+
+const char *plan_needs_cell(const struct brig_spec *spec)
+{
+    static const struct {
+        enum key key;
+        const char *name;
+    } rows[] = {{KEY_RO, "ro"}, {KEY_RW, "rw"}, {KEY_TMPFS, "tmpfs"}, {KEY_VIEW, "view"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (spec_asked(spec, rows[i].key))
+            return rows[i].name;
+    }
+    return NULL;
 }
 
 /* ---- limits -------------------------------------------------------------------------------- */
@@ -104,6 +106,8 @@ static int open_workdir(struct plan *plan, const struct brig_spec *spec, struct 
         plan->workdir_path = strdup(path);
     else
         plan->workdir_path = getcwd(NULL, 0);
+    if (!plan->workdir_path && errno == ENOMEM)
+        return error_memory(err, STAGE);
     if (!plan->workdir_path)
         return error_refused(err, STAGE,
                              "workdir: the current folder cannot be used: %s; name one "
@@ -156,6 +160,11 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
                              "--stdin - < FILE",
                              path);
     fcntl(plan->stdin_fd, F_SETFL, 0);
+    /* Not the file itself: through it the guest could change its mode, or write to it. */
+    if (path) {
+        plan->feed_fd = plan->own_feed = plan->stdin_fd;
+        plan->stdin_fd = -1;
+    }
     return 0;
 }
 
@@ -180,6 +189,43 @@ static void add_rlimit(struct plan *plan, int resource, uint64_t soft, uint64_t 
     op->c = hard;
 }
 
+/* Counted per user and, for a user namespace, for its owner as well: a part of what the owner may
+ * have, so that one run does not use it up for the others. */
+static void add_user_limits(struct plan *plan)
+{
+    add_rlimit(plan, RLIMIT_SIGPENDING, 1024, 1024);
+    add_rlimit(plan, RLIMIT_MSGQUEUE, 200 << 10, 200 << 10);
+    add_rlimit(plan, RLIMIT_MEMLOCK, 1 << 20, 1 << 20);
+    add_rlimit(plan, RLIMIT_RTPRIO, 0, 0);
+    add_rlimit(plan, RLIMIT_NICE, 0, 0);
+    /* Where no group bounds it: a tree that forks faster than it is sampled. init is counted, and
+     * a few more have to be possible for a sample to see that there are too many. */
+    bool own_user = plan->cell.used || plan->cell.guest_uid;
+    if (!plan->use_group && own_user && plan->limits.pids < UINT32_MAX)
+        add_rlimit(plan, RLIMIT_NPROC, plan->limits.pids + 32, plan->limits.pids + 32);
+}
+
+/* From here on the guest has no right that the caller did not mean it to have. */
+static void add_identity(struct plan *plan)
+{
+    const struct cell_plan *cell = &plan->cell;
+    if (cell->used)
+        add_op(plan, OP_CGROUP_NAMESPACE);
+    else
+        add_op(plan, OP_CHDIR)->fd = SLOT_WORKDIR;
+    if (cell->needs_user)
+        *add_op(plan, OP_NEW_USER) =
+            (struct op){.kind = OP_NEW_USER, .a = cell->guest_uid, .b = CELL_UID};
+    if (cell->used)
+        add_op(plan, OP_COUNTERS);
+    add_op(plan, OP_NO_NEW_PRIVS);
+    if (cell->landlock > 0)
+        add_op(plan, OP_LANDLOCK)->fd = SLOT_RULES;
+    struct op *drop = add_op(plan, OP_DROP_CAPS);
+    drop->a = cell->used ? 0 : cell->guest_uid;
+    drop->b = !cell->used && geteuid() != 0;
+}
+
 static void add_operations(struct plan *plan, const struct brig *brig)
 {
     const struct brig_limits *limits = &plan->limits;
@@ -191,6 +237,7 @@ static void add_operations(struct plan *plan, const struct brig *brig)
         }
     }
     add_op(plan, OP_NEW_SESSION);
+    add_identity(plan);
     /* 1, not 0: the kernel takes it as "no core" for files and for core_pattern's pipes alike. */
     add_rlimit(plan, RLIMIT_CORE, 1, 1);
     if (limits->open_files != BRIG_UNLIMITED)
@@ -208,15 +255,29 @@ static void add_operations(struct plan *plan, const struct brig *brig)
         uint64_t most = limits->memory_bytes * 2 + RESERVED;
         add_rlimit(plan, RLIMIT_DATA, most, most);
     }
-    add_op(plan, OP_CHDIR);
-    add_op(plan, OP_NO_NEW_PRIVS);
+    add_user_limits(plan);
+    /* The one that is last in force may refuse what installs the next. */
+    if (!plan->cell.used && !plan->host_network)
+        add_op(plan, OP_NO_SOCKETS);
+    if (!plan->cell.used)
+        add_op(plan, OP_SECCOMP_DEGRADED);
+    add_op(plan, OP_SECCOMP);
 }
 
 void plan_describe_op(const struct plan *plan, const struct op *op, char *out, size_t size)
 {
     static const char *const resources[RLIM_NLIMITS] = {
-        [RLIMIT_CORE] = "core",    [RLIMIT_NOFILE] = "open files", [RLIMIT_FSIZE] = "file size",
-        [RLIMIT_CPU] = "cpu time", [RLIMIT_DATA] = "data",
+        [RLIMIT_CORE] = "core",
+        [RLIMIT_NOFILE] = "open files",
+        [RLIMIT_FSIZE] = "file size",
+        [RLIMIT_CPU] = "cpu time",
+        [RLIMIT_DATA] = "data",
+        [RLIMIT_SIGPENDING] = "pending signals",
+        [RLIMIT_MSGQUEUE] = "message queues",
+        [RLIMIT_MEMLOCK] = "locked memory",
+        [RLIMIT_NPROC] = "processes",
+        [RLIMIT_RTPRIO] = "real-time priority",
+        [RLIMIT_NICE] = "priority",
     };
     switch ((enum op_kind)op->kind) {
     case OP_JOIN_GROUP:
@@ -234,6 +295,30 @@ void plan_describe_op(const struct plan *plan, const struct op *op, char *out, s
         return;
     case OP_NO_NEW_PRIVS:
         snprintf(out, size, "set no_new_privs");
+        return;
+    case OP_CGROUP_NAMESPACE:
+        snprintf(out, size, "hide the names of groups");
+        return;
+    case OP_NEW_USER:
+        snprintf(out, size, "become nobody of the host, in a user namespace");
+        return;
+    case OP_COUNTERS:
+        snprintf(out, size, "bound what is counted per user");
+        return;
+    case OP_LANDLOCK:
+        snprintf(out, size, "enforce the landlock rules");
+        return;
+    case OP_DROP_CAPS:
+        snprintf(out, size, "drop all capabilities");
+        return;
+    case OP_SECCOMP_DEGRADED:
+        snprintf(out, size, "refuse what acts on other processes, or stays behind");
+        return;
+    case OP_NO_SOCKETS:
+        snprintf(out, size, "refuse all sockets but pairs");
+        return;
+    case OP_SECCOMP:
+        snprintf(out, size, "allow only the listed system calls");
         return;
     }
     snprintf(out, size, "operation %u", op->kind);
@@ -292,34 +377,64 @@ static int check_group_limits(const struct plan *plan, const struct brig *brig,
     return 0;
 }
 
-static int add_layers(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
-                      struct brig_error *err)
+/* The layers that a cell is made of. */
+static void add_cell_layers(struct plan *plan, const char *no_cell)
 {
-    static const char *const cell[] = {"user", "mount", "pid",     "net",      "ipc",
-                                       "uts",  "view",  "seccomp", "landlock", "capabilities"};
+    static const struct {
+        const char *name, *how;
+    } layers[] = {
+        {"user", "user namespace; not root on the host"},
+        {"mount", "mount namespace"},
+        {"pid", "pid namespace; init is pid 1"},
+        {"ipc", "ipc namespace"},
+        {"uts", "uts namespace"},
+        {"view", "only what it needs exists; read-only but for the work folder"},
+        {"capabilities", "none, and no way to get any"},
+    };
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        bool missing = no_cell && strcmp(layers[i].name, "capabilities") != 0;
+        add_layer(plan, layers[i].name, missing ? BRIG_LAYER_MISSING : BRIG_LAYER_APPLIED,
+                  missing ? no_cell : layers[i].how);
+    }
+    if (no_cell && geteuid() == 0)
+        plan->layers[plan->layer_count - 1].how = "none, and another user of the host, who writes "
+                                                  "to the work folder only if everybody may";
+    if (plan->host_network)
+        add_layer(plan, "net", BRIG_LAYER_OFF, "the host's network");
+    else
+        add_layer(plan, "net", BRIG_LAYER_APPLIED,
+                  no_cell ? "no sockets but pairs, by seccomp: neither network nor loopback nor "
+                            "the host's own"
+                          : "network namespace with loopback only");
+}
+
+static int add_layers(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                      const char *no_cell, struct brig_error *err)
+{
     const char *group = plan->use_group ? brig->place.backend->name : NULL;
     if (group)
         add_layer(plan, "cgroup", BRIG_LAYER_APPLIED, group);
     else
         add_layer(plan, "cgroup", BRIG_LAYER_MISSING, brig->place.why);
     add_limit_layer(plan, "memory", plan->limits.memory_bytes, group,
-                    "sampling of the tree every 50 ms, RLIMIT_DATA per process");
+                    "sampling of the tree every 50 ms, RLIMIT_DATA per process; not what the "
+                    "kernel holds for it in pipes, sockets and memory files");
     add_limit_layer(plan, "pids", plan->limits.pids, group, "sampling of the tree every 50 ms");
     int ret = check_group_limits(plan, brig, err);
     if (ret == 0)
         ret = add_cpu_layer(plan, brig, spec, err);
     if (ret < 0)
         return ret;
+    add_cell_layers(plan, no_cell);
     add_layer(plan, "tree", BRIG_LAYER_APPLIED,
-              group ? "init as subreaper, cgroup kill" : "init as subreaper");
+              no_cell ? "init as subreaper" : "init as pid 1 of its namespace");
     add_layer(plan, "environment", BRIG_LAYER_APPLIED, "cleared but for a short list");
     add_layer(plan, "descriptors", BRIG_LAYER_APPLIED, "all closed but 0, 1, 2");
     add_layer(plan, "session", BRIG_LAYER_APPLIED, "its own, without a terminal");
     add_layer(plan, "core_dumps", BRIG_LAYER_APPLIED, "off");
     add_layer(plan, "no_new_privs", BRIG_LAYER_APPLIED, "prctl");
-    for (size_t i = 0; i < sizeof cell / sizeof *cell; i++)
-        add_layer(plan, cell[i], BRIG_LAYER_MISSING, "this version of brig does not have it");
-    plan->tier = "process";
+    add_layer(plan, "seccomp", BRIG_LAYER_APPLIED, "system calls by an allow-list");
+    plan->tier = no_cell ? "degraded" : "cell";
     return 0;
 }
 
@@ -357,11 +472,19 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
 {
     if (spec->command.count == 0)
         return error_usage(err, STAGE, "command: there is none");
-    int ret = environment_build(&plan->env, spec, environ, err);
+    bool cell = plan->cell.used;
+    int ret =
+        environment_build(&plan->env, spec, environ, cell ? plan->cell.view.home : plan->scratch,
+                          cell ? "/tmp" : plan->scratch, err);
     if (ret < 0)
         return ret;
+    plan->place = (struct command_place){
+        plan->workdir,
+        cell ? &plan->cell.view : NULL,
+        plan->cell.start,
+    };
     ret = command_find(spec->command.items[0], environment_get(plan->env.items, "PATH"),
-                       plan->workdir, &plan->path, err);
+                       &plan->place, &plan->path, err);
     if (ret < 0)
         return ret;
     ret = strings_add_text(&plan->argv, "brig-init");
@@ -393,12 +516,42 @@ static void choose_group(struct plan *plan, const struct brig *brig)
     };
 }
 
-int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
-              struct brig_error *err)
+static int make_cell(struct plan *plan, const struct brig_spec *spec, const char *no_cell,
+                     struct brig_error *err)
 {
-    *plan = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1};
+    if (no_cell)
+        scratch_choose(plan->scratch, sizeof plan->scratch);
+    /* As in a cell: not all of a home or of the system, only because brig was started there. */
+    plan->in_scratch =
+        no_cell && !spec_asked(spec, KEY_WORKDIR) && view_is_too_much(plan->workdir_path);
+    const char *const writable[] = {plan->in_scratch ? NULL : plan->workdir_path, NULL};
+    int ret = no_cell ? cell_plan_degraded(&plan->cell, writable, plan->scratch, err)
+                      : cell_plan(&plan->cell, spec, plan->workdir_path, plan->limits.memory_bytes,
+                                  plan->use_group, err);
+    if (ret < 0)
+        return ret;
+    if (no_cell && plan->cell.landlock <= 0)
+        return error_refused(err, STAGE, "neither a cell (%s) nor landlock (%s) can be had here",
+                             no_cell, strerror(-plan->cell.landlock));
+    if (plan->cell.landlock > 0)
+        add_layer(plan, "landlock", BRIG_LAYER_APPLIED,
+                  no_cell ? "the host's files by an allow-list"
+                          : "a second wall around the same view");
+    else
+        add_layer(plan, "landlock", BRIG_LAYER_MISSING,
+                  plan->cell.landlock == -ENOSYS
+                      ? "the kernel does not have it"
+                      : "the kernel has it off (boot with lsm=landlock)");
+    return 0;
+}
+
+int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+              const char *no_cell, struct brig_error *err)
+{
+    *plan = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1};
     memcpy(plan->sinks, spec->sinks, sizeof plan->sinks);
     plan->truncate_output = spec->values[KEY_ON_OUTPUT_LIMIT].number == ON_OUTPUT_TRUNCATE;
+    plan->host_network = spec->values[KEY_NETWORK].number == NETWORK_HOST;
     plan->pids_fail = spec->values[KEY_ON_PIDS_LIMIT].number == ON_PIDS_FAIL;
     int ret = refuse_unsupported(spec, err);
     if (ret == 0)
@@ -407,14 +560,16 @@ int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec
         ret = check_capture(plan, err);
     if (ret == 0) {
         choose_group(plan, brig);
-        ret = add_layers(plan, brig, spec, err);
+        ret = add_layers(plan, brig, spec, no_cell, err);
     }
-    if (ret == 0)
-        ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
     if (ret == 0)
         ret = open_workdir(plan, spec, err);
     if (ret == 0)
         ret = open_stdin(plan, spec, err);
+    if (ret == 0)
+        ret = make_cell(plan, spec, no_cell, err);
+    if (ret == 0)
+        ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
     if (ret == 0)
         ret = fill_command(plan, spec, err);
     if (ret == 0)
@@ -431,7 +586,9 @@ void plan_done(struct plan *plan)
     strings_done(&plan->argv);
     strings_done(&plan->env);
     strings_done(&plan->labels);
+    cell_plan_done(&plan->cell);
     fd_close_at(&plan->workdir);
     fd_close_at(&plan->stdin_fd);
+    fd_close_at(&plan->own_feed);
     plan->path = plan->workdir_path = NULL;
 }

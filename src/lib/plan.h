@@ -6,6 +6,8 @@
 #include "base/strings.h"
 #include "brig.h"
 #include "child/protocol.h"
+#include "cell.h"
+#include "command.h"
 #include "group.h"
 #include "spec.h"
 
@@ -14,16 +16,21 @@
 struct plan {
     struct brig_limits limits;
     bool truncate_output; /* over the budget: go on, keep head and tail */
-    bool pids_fail;       /* over the process limit: let fork fail */
-    char *path;           /* what to execute, taken from the work folder if it is relative */
-    struct strings argv;  /* of init: its name, the path, the guest's own */
+    bool host_network;
+    bool pids_fail;      /* over the process limit: let fork fail */
+    char *path;          /* what to execute, taken from the work folder if it is relative */
+    struct strings argv; /* of init: its name, the path, the guest's own */
     struct strings env;
     struct strings labels;
     int workdir;
     char *workdir_path;
-    int stdin_fd;   /* what the guest gets as stdin; -1: a pipe that is fed from feed_fd */
-    int feed_fd;    /* the caller's descriptor to feed from, or -1 */
-    bool use_group; /* else: rlimits and sampling */
+    int stdin_fd; /* what the guest gets as stdin; -1: a pipe that is fed from feed_fd */
+    int feed_fd;  /* the descriptor to feed from, or -1 */
+    int own_feed; /* it, if it is a file that we opened; -1 */
+    struct cell_plan cell;
+    char scratch[128]; /* without a cell: the folder that is HOME and TMPDIR; else empty */
+    bool in_scratch;   /* the guest starts there, and not in the work folder */
+    bool use_group;    /* else: rlimits and sampling */
     struct group_limits group_limits;
     struct spec_sink sinks[3];
     struct op ops[INIT_OPS_MAX];
@@ -32,12 +39,18 @@ struct plan {
     struct brig_layer layers[PLAN_LAYERS_MAX];
     size_t layer_count;
     char cpus_why[256]; /* storage for a layer's reason */
+    struct command_place place;
 };
 
 struct brig;
 
+/* `no_cell`: why there is to be no cell; NULL: build one. */
 int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
-              struct brig_error *err);
+              const char *no_cell, struct brig_error *err);
+
+/* The key in the spec that asks for what only a cell gives; NULL if brig may run it without one,
+ * where none can be built. */
+const char *plan_needs_cell(const struct brig_spec *spec);
 void plan_done(struct plan *plan);
 
 /* What an operation does, in words: for brig explain and for the message when it fails. */

@@ -24,6 +24,9 @@
 #define STAGE        "start"
 #define START_WITHIN 30000 /* ms: from clone to exec of the guest */
 
+/* With less, anything that the kernel does for the guest may fail with any error. */
+#define MEMORY_TO_START (UINT64_C(256) << 10)
+
 /* ---- sources ------------------------------------------------------------------------------- */
 
 int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events)
@@ -109,7 +112,10 @@ static int wait_for_start(struct brig_run *run, struct brig_error *err)
     }
     int errnum = report.errnum > 0 ? report.errnum : EIO;
     if (report.op == REPORT_OP_EXEC)
-        return command_exec_error(run->plan.path, run->plan.workdir, errnum, err);
+        return command_exec_error(run->plan.path, &run->plan.place, errnum, err);
+    if (run->plan.limits.memory_bytes < MEMORY_TO_START)
+        return error_system(err, STAGE, ENOMEM,
+                            "not enough memory to start it; its limit is too low");
     char what[400] = "clone";
     if (report.op < run->plan.op_count)
         plan_describe_op(&run->plan, &run->plan.ops[report.op], what, sizeof what);
@@ -149,15 +155,56 @@ static void make_id(char id[24])
     snprintf(id, 24, "r%016" PRIx64, random);
 }
 
+/* Does the error say that the host does not allow cells, whatever the run? */
+static bool forbids_cells(int ret, const struct brig_error *err)
+{
+    static const int refusals[] = {EPERM, EACCES, ENOSYS, ENOSPC, EUSERS, EINVAL};
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        if (ret == -refusals[i])
+            return strcmp(err->stage, "cell") == 0;
+    }
+    return false;
+}
+
+static int try_spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
+                     const char *no_cell, struct brig_error *err)
+{
+    int ret = plan_make(&run->plan, brig, spec, no_cell, err);
+    if (ret < 0)
+        return ret;
+    ret = spawn_start(&run->spawned, brig, &run->plan, err);
+    if (ret < 0)
+        plan_done(&run->plan);
+    return ret;
+}
+
+/* Whether this host allows cells is found out by trying; twice, because a single failure may have
+ * passed, and what could be had must not be given up for it. */
+static int spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
+                 struct brig_error *err)
+{
+    struct brig_error local = {0};
+    err = err ? err : &local;
+    brig->no_cell[0] = 0;
+    int ret = try_spawn(run, brig, spec, NULL, err);
+    if (ret < 0 && forbids_cells(ret, err))
+        ret = try_spawn(run, brig, spec, NULL, err);
+    if (ret == 0 || !forbids_cells(ret, err))
+        return ret;
+    snprintf(brig->no_cell, sizeof brig->no_cell, "%.200s", err->text);
+    const char *needs = plan_needs_cell(spec);
+    if (needs)
+        return error_refused(err, STAGE, "%s: needs a cell, and none can be built here: %s", needs,
+                             brig->no_cell);
+    return try_spawn(run, brig, spec, brig->no_cell, err);
+}
+
 static int start(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
                  struct brig_error *err)
 {
-    int ret = plan_make(&run->plan, brig, spec, err);
-    if (ret < 0)
-        return ret;
     run->started = clock_now();
     run->started_at = clock_calendar();
-    ret = spawn_start(&run->spawned, brig, &run->plan, err);
+    int ret = spawn(run, brig, spec, err);
     if (ret < 0)
         return ret;
     ret = poll_sources(run, err);
@@ -183,7 +230,7 @@ int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run 
         return error_memory(err, STAGE);
     *run = (struct brig_run){
         .brig = brig,
-        .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1},
+        .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1},
         .spawned = SPAWNED_NONE,
         .pump = {.streams = {[BRIG_STDOUT] = {.outlet.fd = -1}, [BRIG_STDERR] = {.outlet.fd = -1}}},
         .feed = {.source = -1, .own = -1},
@@ -366,7 +413,7 @@ static void begin_draining(struct brig_run *run)
     run->drain_until = run->plan.limits.timeout_ns == BRIG_UNLIMITED
                            ? NEVER
                            : run->started + run->plan.limits.timeout_ns;
-    if (run->drain_until < least || run->facts.reason == END_CANCELLED)
+    if (run->drain_until < least || run->cancelled)
         run->drain_until = least;
 }
 
@@ -490,6 +537,7 @@ const struct brig_result *brig_run_result(const struct brig_run *run)
 
 void brig_run_cancel(struct brig_run *run, const char *why)
 {
+    run->cancelled = true;
     if (run->phase == PHASE_RUNNING) {
         if (why && run->facts.reason == END_NONE) {
             snprintf(run->why, sizeof run->why, "%s", why);

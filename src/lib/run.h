@@ -58,6 +58,7 @@ struct brig_run {
     bool polled[SOURCE_COUNT]; /* which sources are in the epoll set */
     enum phase phase;
     bool watched, stepped;
+    bool cancelled;          /* by the caller, whatever else ends the run */
     bool told_memory;        /* the event that memory ran out was pushed */
     bool moved;              /* a chunk was read in this step, and its event points at it */
     int left_in_pipe[3];     /* by stream, when the tree was gone */

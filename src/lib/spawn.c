@@ -9,12 +9,14 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "child/enter.h"
 #include "command.h"
 #include "host.h"
+#include "scratch.h"
 
 #define STAGE      "spawn"
 #define STACK_SIZE 65536
@@ -25,6 +27,8 @@ struct launch {
     struct init_setup setup;
     int control, stdin_read, out_write, err_write;
     int tasks[GROUP_FOLDERS_MAX];
+    int owner; /* user namespace for mounts, or -1 */
+    int start; /* where a guest without a cell starts, if not in the work folder; -1 */
 };
 
 static int add_slot(struct launch *launch, int fd)
@@ -45,6 +49,20 @@ static int make_pipe(int *read_end, int *write_end, bool keep_read, struct brig_
     return 0;
 }
 
+/* A guest that is not the caller may still open /dev/stderr. */
+static int give_streams(const struct launch *launch, const struct plan *plan,
+                        struct brig_error *err)
+{
+    const int ends[] = {launch->stdin_read, launch->out_write, launch->err_write};
+    uid_t uid = (uid_t)plan->cell.guest_uid;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && uid; i++) {
+        if (ends[i] >= 0 && fchown(ends[i], uid, uid) < 0)
+            return error_system(err, STAGE, errno, "cannot give a pipe to the guest: %s",
+                                strerror(errno));
+    }
+    return 0;
+}
+
 static int make_streams(struct launch *launch, struct spawned *spawned, const struct plan *plan,
                         struct brig_error *err)
 {
@@ -60,7 +78,7 @@ static int make_streams(struct launch *launch, struct spawned *spawned, const st
         return error_system(err, STAGE, errno, "cannot make a socket: %s", strerror(errno));
     spawned->control = sockets[0];
     launch->control = sockets[1];
-    return 0;
+    return give_streams(launch, plan, err);
 }
 
 /* Give init the group: the way in for the guest, the way to end it, the way to remove it. */
@@ -102,6 +120,19 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     static char *const no_env[] = {NULL};
     struct init_setup *setup = &launch->setup;
     int ret = make_streams(launch, spawned, plan, err);
+    if (ret == 0 && plan->scratch[0]) {
+        ret = scratch_make(plan->scratch, plan->cell.guest_uid, err);
+        if (ret == 0)
+            memcpy(spawned->scratch, plan->scratch, sizeof spawned->scratch);
+        if (ret == 0 && plan->in_scratch) {
+            launch->start = open(plan->scratch, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            ret = launch->start < 0
+                      ? error_system(err, STAGE, errno, "%s: %s", plan->scratch, strerror(errno))
+                      : 0;
+        }
+    }
+    if (ret == 0 && plan->cell.needs_user)
+        ret = cell_make_owner(plan->cell.guest_uid, &launch->owner, err);
     if (ret == 0 && plan->use_group)
         ret = group_create(&spawned->group, &brig->place, &plan->group_limits, err);
     if (ret < 0)
@@ -114,14 +145,17 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     add_slot(launch, launch->err_write);
     add_slot(launch, launch->control);
     add_slot(launch, brig->pidfd);
-    int workdir = add_slot(launch, plan->workdir);
+    /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
+    int start = launch->start >= 0 ? launch->start : plan->workdir;
+    add_slot(launch, plan->cell.used ? brig->pidfd : start);
+    add_slot(launch, launch->owner >= 0 ? launch->owner : brig->pidfd);
+    add_slot(launch, brig->pidfd); /* CELL_KEEP_RULES puts the rules there */
+    launch->enter.clone_flags = plan->cell.clone_flags;
+    launch->enter.ops = plan->cell.view.ops;
+    launch->enter.op_count = plan->cell.view.count;
     memcpy(setup->ops, plan->ops, sizeof setup->ops);
     setup->op_count = plan->op_count;
     setup->clone_into = setup->kill_fd = setup->events_fd = setup->leaf_parent = -1;
-    for (uint32_t i = 0; i < setup->op_count; i++) {
-        if (setup->ops[i].kind == OP_CHDIR)
-            setup->ops[i].fd = workdir;
-    }
     if (plan->use_group)
         ret = add_group(launch, &spawned->group, err);
     return ret;
@@ -149,7 +183,12 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
         waitid(P_PIDFD, (id_t)spawned->pidfd, &info, WEXITED | __WALL);
     }
     if (enter->ret == -E2BIG)
-        return command_exec_error(plan->path, plan->workdir, E2BIG, err);
+        return command_exec_error(plan->path, &plan->place, E2BIG, err);
+    if (enter->ret < 0 && enter->in_cell)
+        return cell_op_error(&enter->ops[enter->op_failed], (int)-enter->ret, err);
+    if (pid < 0 && enter->clone_flags)
+        return error_system(err, "cell", (int)-enter->ret, "cannot make namespaces: %s",
+                            strerror((int)-enter->ret));
     if (enter->ret < 0)
         return error_system(err, STAGE, (int)-enter->ret, "%s: %s", enter->step,
                             strerror((int)-enter->ret));
@@ -160,7 +199,12 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
 int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                 struct brig_error *err)
 {
-    struct launch launch = {.control = -1, .stdin_read = -1, .out_write = -1, .err_write = -1};
+    struct launch launch = {.control = -1,
+                            .stdin_read = -1,
+                            .out_write = -1,
+                            .err_write = -1,
+                            .owner = -1,
+                            .start = -1};
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
     *spawned = SPAWNED_NONE;
@@ -175,6 +219,8 @@ int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *p
     fd_close_at(&launch.stdin_read);
     fd_close_at(&launch.out_write);
     fd_close_at(&launch.err_write);
+    fd_close_at(&launch.owner);
+    fd_close_at(&launch.start);
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         fd_close_at(&launch.tasks[i]);
     if (ret < 0)
@@ -190,4 +236,12 @@ void spawn_done(struct spawned *spawned)
     fd_close_at(&spawned->streams[BRIG_STDERR]);
     fd_close_at(&spawned->pidfd);
     group_remove(&spawned->group);
+    spawn_clear(spawned);
+}
+
+int spawn_clear(struct spawned *spawned)
+{
+    int ret = spawned->scratch[0] ? scratch_remove(spawned->scratch) : 0;
+    spawned->scratch[0] = 0;
+    return ret;
 }

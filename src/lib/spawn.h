@@ -13,6 +13,7 @@ struct spawned {
     int feed;       /* the write end of the guest's stdin, or -1 */
     int streams[3]; /* read ends of stdout and stderr by enum brig_stream; [0] is -1 */
     struct group group;
+    char scratch[128]; /* the run's folder on disk, or empty */
 };
 
 #define SPAWNED_NONE                                                                               \
@@ -24,6 +25,9 @@ struct spawned {
 /* On failure nothing is left. On success everything in *spawned is the caller's. */
 int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                 struct brig_error *err);
+
+/* Remove what the run had on disk. Returns 0 or -errno. */
+int spawn_clear(struct spawned *spawned);
 
 /* Closes what is open. The process must be gone. */
 void spawn_done(struct spawned *spawned);

@@ -252,6 +252,8 @@ void verdict_notes(const struct facts *facts, const struct verdict *verdict, str
             buf_printf(out, " Its %s could not be delivered: %s.", i ? "stderr" : "stdout",
                        strerror(facts->sink_errors[i]));
     }
+    if (facts->left_files)
+        buf_text(out, " Its temporary folder could not be removed; the next run tries again.");
     if (facts->stuck)
         buf_text(out, " Some of its processes did not end on SIGKILL in time; they may be stuck in "
                       "the kernel.");

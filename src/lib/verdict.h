@@ -33,7 +33,8 @@ struct facts {
     uint64_t output_omitted;
     int sink_errors[2]; /* errno of a sink that failed: stdout, stderr */
     bool truncate_output;
-    bool stuck; /* SIGKILL was sent and not all of it ended within the time for that */
+    bool left_files; /* its folder on disk could not be removed */
+    bool stuck;      /* SIGKILL was sent and not all of it ended within the time for that */
     struct brig_usage usage;
     struct brig_limits limits;
 };

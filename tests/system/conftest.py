@@ -10,6 +10,7 @@ multiplied by SLOW.
 import contextlib
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import uuid
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BRIG = os.environ.get("BRIG", os.path.join(ROOT, "build", "brig"))
+BRIG = os.path.abspath(os.environ.get("BRIG", os.path.join(ROOT, "build", "brig")))
 
 # Emulated machines are slow: every limit on time in a test is multiplied by this.
 SLOW = float(os.environ.get("BRIG_TEST_SLOW", "1"))
@@ -31,8 +32,14 @@ PYTHON_TIME = 0.7 + 0.3 * SLOW
 # A guest in Python: isolated from the caller's settings, and quick to start.
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
+# Runs a command where no namespace can be made, as in many containers: brig is degraded there.
+CONFINED = [sys.executable, "-I", "-S", os.path.join(ROOT, "tests", "probes", "confine.py")]
+needs_confine = pytest.mark.skipif(platform.machine() != "x86_64",
+                                   reason="the filter of confine.py is for x86-64")
+
 # A shell guest that is hard to get rid of: a process in a session of its own, its parent gone,
-# SIGTERM ignored by it and by the main process. Prints the pid of that process as its first line.
+# SIGTERM ignored by it and by the main process. Prints the pid of that process, as it is in the
+# cell, as its first line: Brig.host_pid() knows who that is on the host.
 STUBBORN = "trap '' TERM; setsid sh -c 'sleep 300 & echo $!'; "
 
 
@@ -81,23 +88,32 @@ def processes_with(token):
     return found
 
 
-def maker_of(name):
-    """The pid in the name of a cgroup that a brig supervisor made, or None."""
-    parts = name.split(".")
-    if parts[0] == "brig" and len(parts) >= 4 and parts[2].isdigit():
-        return int(parts[2])
-    if parts[0] == "brig-supervisor" and len(parts) == 2 and parts[1].isdigit():
-        return int(parts[1])
-    return None
+def namespace_pids(pid):
+    """The pids of a process in our pid namespace and all below it, the innermost last."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        for line in status:
+            if line.startswith("NSpid:"):
+                return [int(number) for number in line.split()[1:]]
+    return []
 
 
-def groups_of(pids):
-    """Folders of cgroups that the supervisors with these pids made."""
-    makers = set(pids)
-    found = []
-    for root, folders, _ in os.walk("/sys/fs/cgroup"):
-        found += [os.path.join(root, name) for name in folders if maker_of(name) in makers]
-    return found
+def start_time(pid):
+    """When a process was started, in ticks since boot: with its pid, it names it for ever."""
+    with open(f"/proc/{pid}/stat", "rb") as stat:
+        return stat.read().rsplit(b")", 1)[1].split()[19].decode()
+
+
+def groups_of(makers):
+    """Folders of cgroups that these supervisors made, given as {pid: start time}."""
+
+    def is_theirs(name):
+        parts = name.split(".")
+        if parts[0] == "brig" and len(parts) >= 5:  # brig.PIDNS.PID.START.RANDOM-N
+            return makers.get(parts[2]) == parts[3]
+        return parts[0] == "brig-supervisor" and parts[-1] in makers
+
+    return [os.path.join(root, name) for root, folders, _ in os.walk("/sys/fs/cgroup")
+            for name in folders if is_theirs(name)]
 
 
 def wait_until(condition, seconds=5.0):
@@ -135,21 +151,26 @@ class Brig:
     def __init__(self, tmp_path):
         self.token = "brigtest-" + uuid.uuid4().hex
         self.tmp = tmp_path
-        self.pids = []
+        self.makers = {}  # of cgroups: the brig processes of this test
 
     def command(self, *args, verb="run"):
         options = ["-e", f"BRIG_TEST_TOKEN={self.token}"] if verb == "run" else []
-        return [self.binary, verb, *options, *[str(a) for a in args]]
+        return [self.binary, verb, *options, *map(str, args)]
 
     def start(self, *args, verb="run", before=(), **kw):
         """A Popen of `brig VERB ARGS`; stdout and stderr are pipes unless said otherwise. `before`
-        is a command that executes brig: setpriv, unshare, ..."""
+        is a command that executes brig: setpriv, unshare, ... The current folder, and so the work
+        folder, is the test's own: guests can leave something in it."""
+        kw.setdefault("cwd", self.tmp)
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
         kw.setdefault("stdin", subprocess.DEVNULL)
         process = subprocess.Popen([*before, *self.command(*args, verb=verb)], **kw)
-        self.pids.append(process.pid)
+        self.remember(process)
         return process
+
+    def remember(self, process):
+        self.makers[str(process.pid)] = start_time(process.pid)
 
     def run(self, *args, verb="run", timeout=60, input=None, **kw):
         """CompletedProcess of `brig VERB ARGS`, bytes in and out."""
@@ -183,11 +204,39 @@ class Brig:
             way_in.write("go\n")
         return process
 
+    def host_pid(self, pid):
+        """The pid here of the process of this test that has the given one in its cell; it is
+        waited for, since a process that executes has no environment to know it by."""
+        found = wait_until(lambda: [here for here in self.survivors()
+                                    if namespace_pids(here)[-1:] == [pid]])
+        assert len(found) == 1, f"{len(found)} processes are {pid} in a cell"
+        return found[0]
+
+    def start_stubborn(self, *args, rest="sleep 300", **kw):
+        """Start a STUBBORN guest that goes on with `rest`; gives brig's process and the pid, on the
+        host, of what is hard to get rid of: it has been seen alive."""
+        process = self.start("--stdin", "-", *args, "--", "sh", "-c", f"{STUBBORN} read x; {rest}",
+                             stdin=subprocess.PIPE, **kw)
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        pid = self.host_pid(int(line))
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        return process, pid
+
     def survivors(self):
         return processes_with(self.token)
 
     def left_groups(self):
-        return groups_of(self.pids)
+        return groups_of(self.makers)
+
+    def assert_nothing_is_left(self):
+        """At the end of a test: no process and no cgroup of its runs. What it left is removed, so
+        that it does not disturb the others."""
+        survivors, groups = self.survivors(), self.left_groups()
+        clean_up(survivors, groups)
+        assert not survivors, "processes survived the run"
+        assert not groups, "cgroups survived the run"
 
 
 def finish(process, timeout=60, input=None):
@@ -219,11 +268,14 @@ def brig(tmp_path):
     """brig for one test; when the test ends, nothing of its runs may be left."""
     brig = Brig(tmp_path)
     yield brig
-    survivors = brig.survivors()
-    groups = brig.left_groups()
-    clean_up(survivors, groups)
-    assert not survivors, "processes survived the run"
-    assert not groups, "cgroups survived the run"
+    brig.assert_nothing_is_left()
+
+
+@pytest.fixture(params=["cell", pytest.param("degraded", marks=needs_confine)])
+def tier(request):
+    """What to put before brig to have its guests in a cell, or where no namespace can be made:
+    there a guest is not alone with init, and still has no power over it."""
+    return [] if request.param == "cell" else CONFINED
 
 
 @pytest.fixture

@@ -73,7 +73,8 @@ GUESTS = [
     (["sh", "-c", "kill -SEGV $$"], {}, 139),
     (["bash", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 300 & done; wait"], {"pids": "5"}, 137),
     (["/no/such/command"], {}, 127),
-    (["true"], {"require": "seccomp,nonsense"}, 125),
+    (["true"], {"require": "net", "network": "host"}, 125),
+    (["true"], {"require": "nonsense"}, 2),
     (["sh", "-c", "head -c 1M /dev/zero"], {}, 0),
 ]
 

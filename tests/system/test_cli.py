@@ -7,7 +7,8 @@ import signal
 import subprocess
 
 import pytest
-from conftest import PYTHON, SLOW, STUBBORN, finish, message, wait_until
+from conftest import (CONFINED, PYTHON, SLOW, STUBBORN, finish, message, needs_confine,
+                      wait_until)
 
 # ---- exit codes ------------------------------------------------------------------------------
 
@@ -183,9 +184,6 @@ def test_spec_on_stdin(brig):
 # ---- what is refused -------------------------------------------------------------------------
 
 @pytest.mark.parametrize("options, named", [
-    (["--ro", "/usr"], "ro"), (["--rw", "/tmp"], "rw"), (["--tmpfs", "/x"], "tmpfs"),
-    (["--view", "host"], "view"), (["--view", "minimal"], "view"),
-    (["--network", "none"], "network"),
     (["--redact", "on"], "redact"), (["--redact-pattern", "x"], "redact"),
 ])
 def test_refused_what_this_version_cannot_enforce(brig, marker, options, named):
@@ -196,7 +194,7 @@ def test_refused_what_this_version_cannot_enforce(brig, marker, options, named):
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("key, value", [("view", "host"), ("network", "none"), ("redact", "on")])
+@pytest.mark.parametrize("key, value", [("redact", "on")])
 def test_refused_by_variable_and_spec_as_well(brig, tmp_path, marker, key, value):
     (tmp_path / "spec").write_text(json.dumps({key: value}))
     env = {**os.environ, "BRIG_" + key.upper(): value}
@@ -212,21 +210,59 @@ def test_not_refused_what_is_true_anyway(brig, options):
     assert brig.run(*options, "--", "true").returncode == 0
 
 
-@pytest.mark.parametrize("layers", ["memory", "memory,pids,cpus,tree", "no_new_privs,descriptors"])
+@needs_confine
+@pytest.mark.parametrize("options, named", [
+    (["--ro", "/usr"], "ro"), (["--rw", "/var/tmp"], "rw"), (["--tmpfs", "/x"], "tmpfs"),
+    (["--view", "host"], "view"), (["--view", "minimal"], "view"),
+])
+def test_refused_what_this_host_cannot_enforce(brig, options, named):
+    """Where no namespace can be made, what only a cell can do is never silently left out: as an
+    option, and as a variable where it is one."""
+    ways = [(options, {})]
+    if named == "view":
+        ways.append(([], {"BRIG_" + named.upper(): options[1]}))
+    for arguments, variables in ways:
+        done = brig.run(*arguments, "--", "echo", "started", before=CONFINED,
+                        env={**os.environ, **variables})
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert named in message(done) and "namespace" in message(done)
+
+
+@pytest.mark.parametrize("layers", [
+    "memory", "memory,pids,cpus,tree", "no_new_privs,descriptors", "seccomp", "landlock",
+    "user,mount,pid,net,ipc,uts,view,capabilities",
+])
 def test_require_what_is_there(brig, layers):
     assert brig.run("--require", layers, "--", "true").returncode == 0
 
 
 @pytest.mark.parametrize("options, named", [
-    (["--require", "seccomp"], "seccomp"), (["--require", "memory,landlock"], "landlock"),
-    (["--require", "memory", "--require", "net"], "net"),
+    (["--require", "net", "--network", "host"], "net"),
+    (["--require", "memory", "--require", "seccomp,net", "--network", "host"], "net"),
     (["--require", "memory", "--memory", "unlimited"], "memory"),
+    (["--require", "memory,pids", "--pids", "unlimited"], "pids"),
 ])
 def test_require_what_is_missing(brig, marker, options, named):
     done = brig.run(*options, "--", "touch", marker)
     assert done.returncode == 125
     assert "require" in message(done) and named in message(done)
     assert not marker.exists()
+
+
+@needs_confine
+@pytest.mark.parametrize("layer", ["user", "mount", "pid", "ipc", "uts", "view"])
+def test_require_what_this_host_does_not_have(brig, layer):
+    done = brig.run("--require", layer, "--", "echo", "started", before=CONFINED)
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert "require" in message(done) and layer in message(done) and "namespace" in message(done)
+
+
+@needs_confine
+@pytest.mark.parametrize("layers", ["seccomp,landlock", "no_new_privs,capabilities", "memory,tree",
+                                    "net"])
+def test_require_what_is_there_without_namespaces(brig, layers):
+    done = brig.run("--require", layers, "--", "echo", "started", before=CONFINED)
+    assert (done.returncode, done.stdout) == (0, b"started\n")
 
 
 @pytest.mark.parametrize("layers, named", [
@@ -247,10 +283,10 @@ def test_require_what_does_not_exist(brig, marker, layers, named):
 def plan(request, brig):
     """The plan of a run, both ways: plan("--pids", "5", "--", "true")"""
 
-    def show(*args):
+    def show(*args, **kw):
         if request.param == "explain":
-            return brig.run(*args, verb="explain")
-        return brig.run("--dry-run", *args)
+            return brig.run(*args, verb="explain", **kw)
+        return brig.run("--dry-run", *args, **kw)
 
     return show
 
@@ -271,13 +307,14 @@ def test_plan_as_json(plan, marker):
     assert shown["command"] == ["touch", str(marker)]
     assert shown["execute"] == shutil.which("touch")
     states = {layer["name"]: layer["state"] for layer in shown["layers"]}
-    assert (states["no_new_privs"], states["seccomp"]) == ("applied", "missing")
+    assert (states["no_new_privs"], states["seccomp"], states["net"]) == ("applied",) * 3
     assert any("33" in operation for operation in shown["operations"])
 
 
 @pytest.mark.parametrize("code, args", [
-    (2, ["-m", "lots", "--", "true"]), (125, ["--require", "seccomp", "--", "true"]),
-    (127, ["--", "no-such-command-here"]), (126, ["--", "/etc"]), (125, ["-w", "/no", "true"]),
+    (2, ["-m", "lots", "--", "true"]), (125, ["--require", "net", "--network", "host", "true"]),
+    (127, ["--", "no-such-command-here"]), (126, ["--", "/usr"]), (125, ["-w", "/no", "true"]),
+    (125, ["--ro", "/no", "true"]), (127, ["--", "/root/no"]),
 ])
 def test_plan_refuses_what_a_run_would(plan, code, args):
     done = plan(*args)
@@ -285,11 +322,15 @@ def test_plan_refuses_what_a_run_would(plan, code, args):
     assert message(done)
 
 
-def test_plan_names_the_same_layers_as_a_result(brig, plan):
-    layers = json.loads(plan("--json", "--", "true").stdout)["layers"]
-    isolation = brig.result("--", "true")["isolation"]
-    assert {x["name"]: x["how"] for x in layers if x["state"] == "applied"} == isolation["layers"]
-    assert {x["name"]: x["how"] for x in layers if x["state"] == "missing"} == isolation["degraded"]
+@pytest.mark.parametrize("before", [
+    pytest.param([], id="cell"), pytest.param(CONFINED, id="degraded", marks=needs_confine)])
+@pytest.mark.parametrize("options", [[], ["--network", "host"], ["--memory", "unlimited"]],
+                         ids=["plain", "network", "memory"])
+def test_plan_names_the_same_layers_as_a_result(brig, plan, before, options):
+    layers = json.loads(plan("--json", *options, "--", "true", before=before).stdout)["layers"]
+    isolation = brig.result(*options, "--", "true", before=before)["isolation"]
+    for state, name in (("applied", "layers"), ("missing", "degraded"), ("off", "off")):
+        assert {x["name"]: x["how"] for x in layers if x["state"] == state} == isolation[name]
 
 
 # ---- messages --------------------------------------------------------------------------------
@@ -298,7 +339,15 @@ def test_quiet_and_verbose(brig):
     guest = ["--timeout", "100ms", "--", "sleep", "300"]
     assert brig.run("-q", *guest).stderr == b""
     assert message(brig.run(*guest)).count("\n") == 1
-    assert "not enforced" in message(brig.run("-v", *guest))
+    assert message(brig.run("-v", *guest)).count("\n") > 1
+
+
+@needs_confine
+def test_verbose_says_what_is_not_enforced(brig):
+    """And only that: where all of it is, there is nothing to say."""
+    assert "not enforced" not in message(brig.run("-v", "--", "true"))
+    text = message(brig.run("-v", "--", "true", before=CONFINED))
+    assert "not enforced" in text and "mount" in text and "namespace" in text
 
 
 def test_verbose_says_how_a_clean_run_went(brig):

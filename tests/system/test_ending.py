@@ -11,8 +11,9 @@ import termios
 import time
 
 import pytest
-from conftest import (PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, children_of, finish,
-                      is_alive, message, wait_for_file, wait_until)
+from conftest import (PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, children_of,
+                      finish, is_alive, message, state_of, wait_for_file,
+                      wait_until)
 
 
 def started(process):
@@ -75,24 +76,31 @@ def test_case_01_process_outside_holds_the_pipe(brig, outside):
 
 # ---- 2 ---------------------------------------------------------------------------------------
 
-def test_case_02_stubborn_tree_after_normal_exit(brig):
-    result = brig.result("--", "sh", "-c", STUBBORN + "exit 3")
+def result_in(path):
+    return json.loads(path.read_text())
+
+
+def test_case_02_stubborn_tree_after_normal_exit(brig, tmp_path):
+    process, pid = brig.start_stubborn("--result", tmp_path / "r", rest="exit 3")
+    finish(process)
+    result = result_in(tmp_path / "r")
     assert (result["status"], result["exit_code"]) == ("exited", 3)
-    assert not is_alive(int(result["stdout"]))
+    assert not is_alive(pid)
     assert not brig.survivors()
 
 
-def test_case_02_stubborn_tree_after_timeout(brig):
-    result = brig.result("--timeout", "300ms", "-k", "200ms", "--",
-                         "sh", "-c", STUBBORN + "sleep 300")
+def test_case_02_stubborn_tree_after_timeout(brig, tmp_path):
+    process, pid = brig.start_stubborn("--result", tmp_path / "r", "--timeout", f"{SHELL_TIME}s",
+                                       "-k", "200ms")
+    finish(process)
+    result = result_in(tmp_path / "r")
     assert (result["status"], result["signal"]) == ("timeout", signal.SIGKILL)
-    assert not is_alive(int(result["stdout"]))
+    assert not is_alive(pid)
     assert not brig.survivors()
 
 
 def test_case_02_stubborn_tree_after_cancel(brig):
-    process = brig.start("-k", "200ms", "--", "sh", "-c", STUBBORN + "sleep 300")
-    pid = int(started(process))
+    process, pid = brig.start_stubborn("-k", "200ms")
     assert is_alive(pid)
     process.send_signal(signal.SIGTERM)
     assert finish(process).returncode == 128 + signal.SIGTERM
@@ -107,21 +115,24 @@ def test_case_02_stubborn_tree_after_cancel(brig):
     ("cpu_limit", ["--cpu-time", "200ms"], "while :; do :; done"),
     ("memory_limit", ["-m", "48M"], "head -c 200M /dev/zero | tail"),
 ])
-def test_case_02_stubborn_tree_after_limit(brig, status, options, hungry):
-    result = brig.result(*options, "-k", "200ms", "--", "sh", "-c", STUBBORN + hungry)
-    assert result["status"] == status
-    assert not is_alive(int(result["stdout"].split()[0]))
+def test_case_02_stubborn_tree_after_limit(brig, tmp_path, status, options, hungry):
+    process, pid = brig.start_stubborn("--result", tmp_path / "r", *options, "-k", "200ms",
+                                       rest=hungry)
+    finish(process)
+    assert result_in(tmp_path / "r")["status"] == status
+    assert not is_alive(pid)
     assert not brig.survivors()
 
 
 def test_case_02_stubborn_tree_after_supervisor_killed(brig):
-    process = brig.start("--", "sh", "-c", STUBBORN + "sleep 300")
-    pid = int(started(process))
-    assert is_alive(pid)
+    process, pid = brig.start_stubborn()
+    init, = children_of(process.pid)
+    assert is_alive(pid) and is_alive(init)
     process.kill()
     process.wait()
     assert wait_until(lambda: not brig.survivors(), 1), "survived a second"
     assert not is_alive(pid)
+    assert wait_until(lambda: not is_alive(init), 1), "init was left"
     assert wait_until(lambda: not brig.left_groups(), 1), "a cgroup was left"
     finish(process)
 
@@ -201,50 +212,94 @@ def test_case_05_guest_is_ptraced(brig):
     assert not brig.survivors()
 
 
-def test_case_05_guest_stops_init(brig, tmp_path):
-    """A guest that may signal brig's own init gains nothing by stopping it."""
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    process = brig.start("--result", tmp_path / "r", "--timeout", "300ms", "-k", "200ms", "--",
-                         "sh", "-c", f"echo ready; read x <{gate}; kill -STOP $PPID; sleep 300")
-    started(process)
-    gate.write_text("go\n")
-    assert finish(process, 5).returncode == 124
-    assert json.loads((tmp_path / "r").read_text())["usage"]["wall_seconds"] < 0.5 + 1 * SLOW
+@pytest.mark.parametrize("name", ["STOP", "KILL", "TERM", "INT", "SEGV"])
+def test_case_05_guest_signals_init(brig, tmp_path, tier, name):
+    """A guest that signals brig's own init gains nothing: init goes on, and so the result is exact,
+    whether the guest ends by itself or is ended."""
+    process = brig.start("--result", tmp_path / "r", "--stdin", "-", "--", "sh", "-c",
+                         f"kill -{name} $PPID; echo done; read x; exit 7", before=tier,
+                         stdin=subprocess.PIPE)
+    assert started(process) == "done"
+    init, = children_of(process.pid)
+    assert wait_until(lambda: state_of(init) == "S"), "init is not waiting as it should"
+    assert finish(process, 5, b"go\n").returncode == 7
+    result = result_in(tmp_path / "r")
+    assert (result["status"], result["exit_code"], result["notes"]) == ("exited", 7, None)
     assert not brig.survivors()
 
 
-def test_case_05_guest_stops_init_first_thing(brig):
+@pytest.mark.parametrize("name", ["STOP", "KILL"])
+def test_case_05_guest_signals_init_and_stays(brig, tmp_path, tier, name):
+    """It ends at its timeout, with all of its stubborn tree."""
+    process, pid = brig.start_stubborn("--result", tmp_path / "r", "--timeout", f"{SHELL_TIME}s",
+                                       "-k", "200ms", rest=f"kill -{name} $PPID; sleep 300",
+                                       before=tier)
+    assert finish(process, 5).returncode == 124
+    result = result_in(tmp_path / "r")
+    assert (result["status"], result["signal"]) == ("timeout", signal.SIGKILL)
+    assert result["usage"]["wall_seconds"] < SHELL_TIME + 0.2 + 1 * SLOW
+    assert not is_alive(pid)
+    assert not brig.survivors()
+
+
+@pytest.mark.parametrize("name", ["STOP", "KILL"])
+def test_case_05_guest_signals_init_first_thing(brig, tier, name):
     """Not even when that is the first thing it does, before brig has heard that it started."""
     for _ in range(5):
         result, seconds = timed(lambda: brig.result(
-            "--timeout", "300ms", "-k", "200ms", "--", "sh", "-c",
-            "kill -STOP $PPID; sleep 300", timeout=5))
+            "--timeout", f"{SHELL_TIME}s", "-k", "200ms", "--", "sh", "-c",
+            f"kill -{name} $PPID; sleep 300", timeout=5, before=tier))
         assert result["status"] == "timeout"
-        assert seconds < 0.5 + 1 * SLOW
+        assert seconds < SHELL_TIME + 0.2 + 1 * SLOW
+        assert not brig.survivors()
 
 
-def test_case_05_guest_kills_init(brig, tmp_path):
-    """Nor by killing it: all of the tree dies, and the result does not claim to know more."""
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    process = brig.start("--result", tmp_path / "r", "--timeout", "20s", "--", "sh", "-c",
-                         STUBBORN + f"read x <{gate}; kill -KILL $PPID; sleep 300")
-    pid = int(started(process))
-    gate.write_text("go\n")
+EVERYBODY = """
+import os, signal
+for pid in (1, -1, os.getppid()):
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass
+print("on", flush=True)
+"""
+
+
+def test_case_05_guest_signals_everybody(brig):
+    """kill -1 is everybody in the cell but init and itself: a process outside of it lives on."""
+    beside = subprocess.Popen(["sleep", "300"])
+    result = brig.result("--", *PYTHON, EVERYBODY)
+    alive = state_of(beside.pid)
+    beside.kill()
+    beside.wait()
+    assert (result["status"], result["exit_code"], result["stdout"]) == ("exited", 0, "on\n")
+    assert alive == "S"
+
+
+def test_case_05_init_is_killed_from_outside(brig, tmp_path):
+    """By the machine's administrator, or for want of memory: all of the tree dies, and the result
+    does not claim to know more."""
+    process, pid = brig.start_stubborn("--result", tmp_path / "r", "--timeout", "20s")
+    init, = children_of(process.pid)
+    os.kill(init, signal.SIGKILL)
     assert finish(process, 5).returncode == 125
-    result = json.loads((tmp_path / "r").read_text())
+    result = result_in(tmp_path / "r")
     assert result["status"] == "error" and "init" in result["notes"]
     assert not is_alive(pid)
     assert not brig.survivors()
 
 
-def test_case_05_guest_kills_init_first_thing(brig):
-    for _ in range(5):
-        result = brig.result("--timeout", "20s", "--", "sh", "-c",
-                             "kill -KILL $PPID; sleep 300", timeout=5)
-        assert result["status"] == "error" and "init" in result["notes"]
-        assert not brig.survivors()
+def test_case_05_init_is_stopped_from_outside(brig, tmp_path):
+    """The run still ends at its timeout."""
+    process, pid = brig.start_stubborn("--result", tmp_path / "r", "--timeout", f"{SHELL_TIME}s",
+                                       "-k", "200ms")
+    init, = children_of(process.pid)
+    os.kill(init, signal.SIGSTOP)
+    assert finish(process, 5).returncode == 124
+    assert result_in(tmp_path / "r")["usage"]["wall_seconds"] < SHELL_TIME + 0.2 + 1 * SLOW
+    assert not is_alive(pid)
+    assert not brig.survivors()
 
 
 # ---- 6, 7, 8 ---------------------------------------------------------------------------------
@@ -320,6 +375,19 @@ def test_case_07_cancel_with_a_stuck_reader(brig, guest):
     assert seconds < 0.3 + 1 * SLOW
 
 
+def test_case_07_cancel_at_the_end_with_a_stuck_reader(brig):
+    """The same while the tree is being ended: a cancel is not lost between the end of the main
+    process and that of the last one."""
+    slowest = 0
+    for _ in range(20):
+        process = brig.start("-k", "300ms", "--timeout", "3s", "--", "sh", "-c", "seq 20000")
+        wait_until(lambda: pipe_is_full(process.stdout))
+        process.terminate()
+        slowest = max(slowest, timed(lambda: process.wait(20 * SLOW))[1])
+        finish(process)
+    assert slowest < 0.3 + 1 * SLOW
+
+
 def pipe_is_full(pipe):
     """What fits into a pipe is in it."""
     waiting = array.array("i", [0])
@@ -343,11 +411,13 @@ def test_case_08_thousand_zombies(brig):
     assert seconds < 10 * SLOW
 
 
-def test_case_08_thousand_zombies_at_timeout(brig):
-    """Zombies of a process that is still alive, when it has to end."""
-    result = brig.result("--pids", "1100", "--timeout", f"{2 * SLOW}s", "--", *PYTHON,
+def test_case_08_thousand_zombies_of_a_living_parent(brig):
+    """Zombies of a process that is still there when everything has to end."""
+    process = brig.start("--pids", "1100", "--", *PYTHON,
                          ZOMBIES + "import time\nwhile True: time.sleep(60)")
-    assert (result["status"], result["stdout"]) == ("timeout", "made\n")
+    assert started(process) == "made"
+    process.terminate()
+    assert finish(process, 10).returncode == 128 + signal.SIGTERM
     assert not brig.survivors()
 
 
@@ -368,15 +438,20 @@ if os.fork() == 0:
         while os.getppid() == parent:
             time.sleep(0.001)
         print(os.getppid(), flush=True)
+        print(os.getpid(), flush=True)
+        time.sleep(60)
     os._exit(0)
 time.sleep(60)
 """
 
 
 def test_case_08_orphan_gets_the_parent_of_the_main_process(brig):
-    """A daemon is adopted by brig's init, not by the machine's."""
+    """A daemon is adopted by brig's init, pid 1 of the cell, not by the machine's."""
     process = brig.start("--", *PYTHON, ORPHAN)
-    assert started(process) == started(process)
+    assert (started(process), started(process)) == ("1", "1")
+    init, = children_of(process.pid)
+    orphan = brig.host_pid(int(started(process)))
+    assert len(children_of(init)) == 2 and orphan in children_of(init)
     process.terminate()
     finish(process)
 
@@ -396,25 +471,51 @@ def test_main_thread_ends_before_the_others(brig):
 def test_guest_is_a_reaper_itself(brig):
     """Orphans go to the guest, not to brig's init: they are found all the same."""
     code = ("import ctypes, os, subprocess, sys\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
-            f"subprocess.run(['sh', '-c', {STUBBORN!r}])\nsys.stdout.flush()")
-    result = brig.result("--", *PYTHON, code)
-    assert result["status"] == "exited"
-    assert not is_alive(int(result["stdout"]))
+            f"subprocess.run(['sh', '-c', {STUBBORN!r}])\nsys.stdin.read()\nsys.exit(4)")
+    process = brig.start("--stdin", "-", "--", *PYTHON, code, stdin=subprocess.PIPE)
+    pid = brig.host_pid(int(started(process)))
+    assert finish(process).returncode == 4
+    assert not is_alive(pid)
     assert not brig.survivors()
 
 
-def test_run_in_a_run(brig):
-    done = brig.run("--", brig.binary, "run", "--", "sh", "-c", "echo hi; exit 5")
-    assert (done.returncode, done.stdout) == (5, b"hi\n")
+@pytest.fixture
+def inner(brig):
+    """Options that show brig itself in the cell, and the command that runs it there."""
+    return ["--ro", f"{brig.binary}:/tool/brig", "--"], ["/tool/brig", "run"]
+
+
+def test_run_in_a_run_is_honest(brig, inner):
+    """A guest cannot make namespaces, so brig in brig has no cell to offer: it says that it is
+    degraded, or refuses with the reason; never as if it was what it is not."""
+    options, command = inner
+    done = brig.run(*options, *command, "--json", "--", "sh", "-c", "echo hi; exit 5")
+    result = json.loads(done.stdout)
+    if result["status"] == "error":
+        assert done.returncode == 125
+        assert "namespace" in result["notes"] or "cell" in result["notes"]
+    else:
+        assert (done.returncode, result["exit_code"], result["stdout"]) == (5, 5, "hi\n")
+        assert result["isolation"]["tier"] == "degraded"
+        assert {"user", "mount", "pid", "view"} <= set(result["isolation"]["degraded"])
+
+
+@pytest.mark.parametrize("layer", ["user", "mount", "pid", "view"])
+def test_run_in_a_run_refuses_what_it_cannot(brig, inner, layer):
+    options, command = inner
+    done = brig.run(*options, *command, "--require", layer, "--", "echo", "hi")
+    assert (done.returncode, done.stdout) == (125, b"")
+    assert layer in message(done)
 
 
 @pytest.mark.limits
-def test_run_in_a_run_after_timeout(brig):
-    """The inner brig is killed with its run; what it leaves is below the outer run's group, and
-    goes with it. Nothing of it makes the next run slow."""
-    inner = f"{brig.binary} run -k 60s -- sh -c 'trap \"\" TERM; sleep 300'"
-    result = brig.result("--timeout", f"{SHELL_TIME}s", "-k", "100ms", "--", "sh", "-c",
-                         "trap '' TERM; " + inner)
+def test_run_in_a_run_after_timeout(brig, inner):
+    """Whatever the inner brig is in the middle of, it is killed with its run, and what it leaves
+    goes with the outer run's group. Nothing of it makes the next run slow."""
+    options, command = inner
+    again = " ".join([*command, "-k", "60s", "--", "sh", "-c", "'trap \"\" TERM; sleep 300'"])
+    result = brig.result("--timeout", f"{SHELL_TIME}s", "-k", "100ms", *options, "sh", "-c",
+                         f"trap '' TERM; {again}; sleep 300")
     assert result["status"] == "timeout"
     assert "stuck" not in result["notes"]
     assert not brig.survivors() and not brig.left_groups()
@@ -446,6 +547,37 @@ def test_case_09_missing_in_path(brig):
     code, text = refused(brig, "--", "no-such-command-here")
     assert code == 127
     assert "no-such-command-here" in text and "PATH" in text
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory):
+    """A script in a folder that is not in the cell's view."""
+    path = tmp_path_factory.mktemp("elsewhere") / "command"
+    path.write_text("#!/bin/sh\necho found\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_case_09_not_in_the_view(brig, elsewhere):
+    """It exists, but not in the cell: the message has the option that shows it."""
+    code, text = refused(brig, "--", elsewhere)
+    assert code == 127
+    assert str(elsewhere) in text and "view" in text
+    option = re.search(r"--ro \S+", text).group().split()
+    assert brig.run(*option, "--", elsewhere).stdout == b"found\n"
+
+
+def test_case_09_not_in_the_view_in_path(brig, elsewhere):
+    code, text = refused(brig, "-e", f"PATH={elsewhere.parent}", "--", "command")
+    assert code == 127
+    assert str(elsewhere.parent) in text and "--ro" in text
+
+
+def test_case_09_interpreter_not_in_the_view(brig, elsewhere, script):
+    path = script("script", f"#!{elsewhere}\n")
+    code, text = refused(brig, "--", path)
+    assert code == 126
+    assert path in text and f"--ro {elsewhere}" in text
 
 
 def test_case_09_part_of_the_path_is_a_file(brig, script):

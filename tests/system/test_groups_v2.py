@@ -6,13 +6,13 @@ import uuid
 
 import pytest
 
-from conftest import BRIG, SLOW
+from conftest import BRIG, SLOW, children_of
 
 pytestmark = pytest.mark.v2
 
 ROOT = "/sys/fs/cgroup"
 HUNGRY = ["-m", "64M", "--", "/usr/bin/python3", "-c", "x = bytearray(200 << 20)"]
-OWN_GROUP = ["--", "cat", "/proc/self/cgroup"]
+OWN_GROUP = ["--stdin", "-", "--", "sh", "-c", "cat /proc/self/cgroup; read x"]
 
 
 class Group:
@@ -53,24 +53,39 @@ def group():
     group.remove()  # fails if brig left something in it
 
 
-def run_in(path, args, user=None):
-    """The result of `brig run --json ARGS` started by a process that is alone in the group."""
+def command_in(path, args, user=None):
+    """`brig run ARGS`, executed by a process that is alone in the group."""
     enter = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
     drop = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"] if user else []
-    done = subprocess.run(["sh", "-c", enter, path, *drop, BRIG, "run", "--json", *args],
-                          capture_output=True, timeout=120 * SLOW, check=False)
+    return ["sh", "-c", enter, path, *drop, BRIG, "run", *args]
+
+
+def run_in(path, args, user=None):
+    """The result of `brig run --json ARGS` started by a process that is alone in the group."""
+    done = subprocess.run(command_in(path, ["--json", *args], user), capture_output=True, cwd="/",
+                          timeout=120 * SLOW, check=False)
     assert done.stdout, done.stderr
     return json.loads(done.stdout)
 
 
-def own_group(result):
-    return result["stdout"].strip().removeprefix("0::")
+def guest_group(path, user=None):
+    """The group of the guest of a brig that is alone in the given one. It is read from outside: the
+    guest itself has a namespace of groups, in which its own is the root."""
+    process = subprocess.Popen(command_in(path, OWN_GROUP, user), stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, cwd="/")
+    seen_inside = process.stdout.readline()
+    init, = children_of(process.pid)
+    guest, = children_of(init)
+    with open(f"/proc/{guest}/cgroup", encoding="utf-8") as groups:
+        seen_outside = groups.read()
+    process.communicate(b"go\n", timeout=120 * SLOW)
+    assert (process.returncode, seen_inside) == (0, b"0::/\n")
+    return seen_outside.strip().removeprefix("0::")
 
 
 def test_a_process_in_the_root_group_gets_groups_there(brig):
-    result = brig.result(*OWN_GROUP)
-    assert os.path.dirname(own_group(result)) == "/"
-    assert result["isolation"]["layers"]["memory"] == "cgroup v2"
+    assert os.path.dirname(guest_group(ROOT)) == "/"
+    assert brig.result("--", "true")["isolation"]["layers"]["memory"] == "cgroup v2"
 
 
 def test_beside_the_callers_group_if_that_has_no_limits(group):
@@ -79,8 +94,7 @@ def test_beside_the_callers_group_if_that_has_no_limits(group):
     keeper = subprocess.Popen(["sleep", "1000"])
     try:
         group.write("cgroup.procs", str(keeper.pid), leaf)
-        result = run_in(leaf, OWN_GROUP)
-        assert os.path.dirname(own_group(result)) == group.path.removeprefix(ROOT)
+        assert os.path.dirname(guest_group(leaf)) == group.path.removeprefix(ROOT)
     finally:
         keeper.kill()
         keeper.wait()
@@ -104,8 +118,7 @@ def test_never_out_of_a_group_that_limits_the_caller(group):
 
 def test_alone_in_a_limited_group_it_makes_room_and_puts_all_back(group):
     group.write("memory.max", "500M")
-    result = run_in(group.path, OWN_GROUP)
-    assert os.path.dirname(own_group(result)) == group.path.removeprefix(ROOT)
+    assert os.path.dirname(guest_group(group.path)) == group.path.removeprefix(ROOT)
     with open(os.path.join(group.path, "cgroup.subtree_control"), encoding="ascii") as control:
         assert control.read().strip() == ""
     assert not [name for name in os.listdir(group.path) if name.startswith("brig")]
@@ -119,8 +132,7 @@ def test_an_ordinary_user_in_a_delegated_group(group):
     result = run_in(leaf, HUNGRY, user=65534)
     assert result["status"] == "memory_limit"
     assert result["isolation"]["layers"]["cpus"] == "cgroup v2"
-    assert own_group(run_in(leaf, OWN_GROUP, user=65534)).startswith(
-        group.path.removeprefix(ROOT) + "/")
+    assert guest_group(leaf, user=65534).startswith(group.path.removeprefix(ROOT) + "/")
 
 
 def test_a_delegated_group_without_cpu_degrades_only_that(group):

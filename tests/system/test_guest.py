@@ -1,5 +1,6 @@
 """What a guest starts with: environment, stdin, descriptors, signals, session; no more than that,
 whatever state the caller is in."""
+import contextlib
 import os
 import pty
 import resource
@@ -8,13 +9,15 @@ import socket
 import subprocess
 
 import pytest
-from conftest import PYTHON, SLOW, finish, message
+from conftest import PYTHON, SLOW, children_of, finish, is_alive, message
 
 # ---- environment -----------------------------------------------------------------------------
 
 PASSED = {"PATH": os.environ["PATH"], "HOME": "/home/x", "USER": "x", "LANG": "C.UTF-8",
           "LC_ALL": "C.UTF-8", "LC_TIME": "C", "TERM": "dumb", "SHELL": "/bin/sh", "TZ": "UTC",
-          "TMPDIR": "/tmp"}
+          "TMPDIR": "/var/x"}
+# These two point inside the cell, whether or not the caller has them.
+INSIDE = {"HOME": "/home/brig", "TMPDIR": "/tmp"}
 
 
 def environment_of(brig, *options, env=None):
@@ -31,19 +34,26 @@ def test_environment_is_cleared(brig):
     """A short list goes through, everything else of the caller does not."""
     secrets = {"AWS_SECRET_ACCESS_KEY": "s3cret", "LD_PRELOAD": "", "BRIG_PIDS": "50",
                "PATHX": "x", "XLC_ALL": "x", "LC": "x", "LOGNAME": "x", "PWD": "/"}
-    assert environment_of(brig, env={**PASSED, **secrets}) == PASSED
+    assert environment_of(brig, env={**PASSED, **secrets}) == {**PASSED, **INSIDE}
 
 
 def test_environment_is_not_made_up(brig):
-    """What is not set is not invented."""
-    assert environment_of(brig, env={"PATH": PASSED["PATH"]}) == {"PATH": PASSED["PATH"]}
+    """What is not set is not invented, but for the folders of its own that a guest has."""
+    seen = environment_of(brig, env={"PATH": PASSED["PATH"]})
+    assert seen == {"PATH": PASSED["PATH"], **INSIDE}
+
+
+def test_environment_names_folders_that_are_there(brig):
+    code = 'for folder in "$HOME" "$TMPDIR"; do cd "$folder" && ls -A && : >file || exit 1; done'
+    done = brig.run("--", "sh", "-c", code, env=PASSED, cwd="/")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_environment_named_variables(brig):
     caller = {**PASSED, "KEPT": "yes", "OTHER": "no"}
     seen = environment_of(brig, "-e", "KEPT", "--env", "A=1", "--env=B=x=y\nz", "-eC=", "-e",
                           "HOME=/elsewhere", env=caller)
-    assert seen == {**PASSED, "KEPT": "yes", "A": "1", "B": "x=y\nz", "C": "",
+    assert seen == {**PASSED, **INSIDE, "KEPT": "yes", "A": "1", "B": "x=y\nz", "C": "",
                     "HOME": "/elsewhere"}
 
 
@@ -57,7 +67,7 @@ def test_environment_file(brig, tmp_path):
     second.write_text("B=second\nE=no end of line")
     seen = environment_of(brig, "-e", "A=option", "--env-file", first, "--env-file", second,
                           env=PASSED)
-    assert seen == {**PASSED, "A": "option", "B": "second", "C": "a b = c # d", "D": "",
+    assert seen == {**PASSED, **INSIDE, "A": "option", "B": "second", "C": "a b = c # d", "D": "",
                     "E": "no end of line"}
 
 
@@ -225,6 +235,31 @@ def test_started_with_few_descriptors(brig):
     assert done.returncode == 9
 
 
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077, 0o777], ids=oct)
+def test_started_with_any_umask(brig, mask):
+    """It is the guest's as well, for what it makes; the cell is the same under each."""
+    code = ("umask; id -un; echo x >/dev/null && ls -d /etc/passwd /dev/fd/0 /tmp/. /var/tmp"
+            " /opened; cat /opened/file /tmp/below/file; : >/scratch/deep/file && : >~/file")
+    (brig.tmp / "file").write_text("shown\n")
+    done = brig.run("--ro", f"{brig.tmp}:/opened", "--ro", f"{brig.tmp}:/tmp/below", "--tmpfs",
+                    "/scratch/deep", "--", "sh", "-c", code, preexec_fn=lambda: os.umask(mask))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.split() == [b"%04o" % mask, b"brig", b"/dev/fd/0", b"/etc/passwd",
+                                   b"/opened", b"/tmp/.", b"/var/tmp", b"shown", b"shown"]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 1024, 1 << 20])
+def test_started_with_a_limit_on_file_sizes(brig, limit):
+    """It is for the guest. brig runs with it or says why it cannot; it is not killed by it."""
+    done = brig.run("--", "sh", "-c", "echo hi; exit 9", preexec_fn=lambda:
+                    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    if done.returncode == 9:
+        assert (done.stdout, done.stderr) == (b"hi\n", b"")
+    else:
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert message(done)
+
+
 def test_descriptors_of_the_caller_keep_their_flags(brig):
     """brig does not wait on its streams, but the flag for that would be the caller's as well."""
     ends = [os.pipe() for _ in range(3)]
@@ -295,6 +330,18 @@ def test_blocked_sigterm_still_cancels(brig):
     assert finish(process).returncode == 128 + signal.SIGTERM
 
 
+def test_children_that_brig_was_born_with_are_left_alone(brig):
+    """A shell that executes brig gives it its children: they are not of the run."""
+    shell = ["sh", "-c", 'sleep 300 >/dev/null 2>&1 & echo $!; exec "$@"', "sh"]
+    done = brig.run("--", "sh", "-c", "exit 9", before=shell)
+    pid = int(done.stdout)
+    alive = is_alive(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    assert done.returncode == 9
+    assert alive
+
+
 def test_guest_leads_a_session_without_terminal(brig):
     done = brig.run("--", "sh", "-c", "ps -o pid=,sid=,tty= -p $$")
     pid, session, terminal = done.stdout.split()
@@ -306,8 +353,44 @@ def test_guest_cannot_gain_privileges(brig):
     assert done.stdout.split() == [b"NoNewPrivs:", b"1"]
 
 
-def test_init_cannot_be_traced_or_read(brig):
-    """brig's init is not dumpable: an ordinary guest cannot look into it."""
-    done = brig.run("--", "sh", "-c", "stat -c %u /proc/$PPID/fd", preexec_fn=lambda: os.umask(0))
-    # Files of a process that is not dumpable belong to root, whoever runs it.
-    assert done.stdout == b"0\n"
+INTO_INIT = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+init = os.getppid()
+print("ptrace", libc.ptrace(16, init, None, None) != 0)  # PTRACE_ATTACH
+for name in ("mem", "environ", "maps", "auxv", "syscall", "stack"):
+    try:
+        with open(f"/proc/{init}/{name}", "rb") as file:
+            print(name, file.read(1) == b"")
+    except OSError:
+        print(name, True)
+for name in ("fd", "fdinfo", "task/%d/fd" % init, "map_files"):
+    try:
+        print(name, os.listdir(f"/proc/{init}/{name}") == [])
+    except OSError:
+        print(name, True)
+for name in ("cwd", "root", "exe", "ns/pid"):
+    try:
+        print(name, os.readlink(f"/proc/{init}/{name}") == "")
+    except OSError:
+        print(name, True)
+"""
+
+
+def test_init_cannot_be_traced_or_read(brig, tier):
+    """A guest cannot look into brig's init: it could forge its own result."""
+    done = brig.run("--", *PYTHON, INTO_INIT, before=tier, preexec_fn=lambda: os.umask(0))
+    held = dict(line.split() for line in done.stdout.decode().splitlines())
+    assert len(held) == 15, done.stderr
+    assert [name for name, value in held.items() if value != "True"] == []
+
+
+def test_init_is_not_dumpable(brig, tier):
+    """Nor can anybody else of the caller's user: its files in /proc belong to root."""
+    process = brig.start("--", "sh", "-c", "echo ready; exec sleep 300", before=tier)
+    assert process.stdout.readline()
+    init, = children_of(process.pid)
+    owner = os.stat(f"/proc/{init}/fd").st_uid
+    process.terminate()
+    finish(process)
+    assert owner == 0

@@ -174,12 +174,27 @@ def test_case_19_two_runs_side_by_side(brig, tmp_path, marker, status, options, 
 BLOCKS = "block = b'x' * (1 << 20)\n"
 
 MEMORY_KINDS = {
+    # Each of its own folders in memory is smaller than the limit, all of them together are not.
     "tmpfs": BLOCKS + """
-import os, tempfile
-fd, path = tempfile.mkstemp(dir="/dev/shm")
-os.unlink(path)
-for i in range(200):
-    os.write(fd, block)
+import os
+for folder in ("/tmp", "/dev/shm", os.environ["HOME"]):
+    with open(folder + "/file", "wb", buffering=0) as file:
+        try:
+            for i in range(200):
+                file.write(block)
+        except OSError as error:
+            assert error.errno == 28, error  # No space left
+""",
+    "tmpfs that was deleted": BLOCKS + """
+import os
+for folder in ("/tmp", "/dev/shm", os.environ["HOME"]):
+    fd = os.open(folder + "/file", os.O_RDWR | os.O_CREAT)
+    os.unlink(folder + "/file")
+    try:
+        for i in range(200):
+            os.write(fd, block)
+    except OSError as error:
+        assert error.errno == 28, error
 """,
     "memfd": BLOCKS + """
 import os
@@ -222,17 +237,36 @@ def test_case_20_memory_of_every_kind_counts(brig, kind):
     assert result["status"] == "memory_limit"
 
 
+@pytest.mark.limits
+def test_case_20_memory_of_a_folder_that_was_asked_for_counts(brig):
+    """However large the caller made it."""
+    result = brig.result("-m", "40M", "--tmpfs", "/scratch:200M", "--", "sh", "-c",
+                         "head -c 100M /dev/zero >/scratch/file; echo got it all")
+    assert result["stdout"] == ""
+    assert result["status"] == "memory_limit"
+
+
+@pytest.mark.limits
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "~"])
+def test_case_20_own_folders_are_bounded(brig, folder):
+    """A full one is an error of the guest's, which it can handle; not the end of the run."""
+    result = brig.result("-m", "64M", "--", "sh", "-c",
+                         f"cp /dev/zero {folder}/file; rm {folder}/file; echo on; exit 4")
+    assert (result["status"], result["exit_code"], result["stdout"]) == ("exited", 4, "on\n")
+    assert "No space" in result["stderr"]
+
+
 def test_case_20_page_cache_counts_and_is_given_back(brig, disk):
     """The cache of a file that a guest writes is charged to it; being reclaimable, it is no reason
     to end the run."""
-    result = brig.result("-m", "64M", "--", "dd", "if=/dev/zero", f"of={disk}/file", "bs=1M",
+    result = brig.result("-m", "64M", "-w", disk, "--", "dd", "if=/dev/zero", "of=file", "bs=1M",
                          "count=200", "status=none")
     assert (result["status"], result["exit_code"]) == ("exited", 0)
     assert 32 * MIB <= result["usage"]["memory_peak_bytes"] <= 64 * MIB
 
 
 def test_usage_of_the_disk(brig, disk):
-    usage = brig.result("--", "dd", "if=/dev/zero", f"of={disk}/file", "bs=1M", "count=8",
+    usage = brig.result("-w", disk, "--", "dd", "if=/dev/zero", "of=file", "bs=1M", "count=8",
                         "conv=fsync", "status=none")["usage"]
     assert usage["write_bytes"] >= 8 * MIB
 
@@ -376,6 +410,13 @@ def test_timeout_comes_with_sigterm_then_sigkill(brig):
 def test_open_files(brig):
     result = brig.result("--open-files", "37", "--", "sh", "-c", "ulimit -Sn; ulimit -Hn")
     assert result["stdout"] == "37\n37\n"
+
+
+@pytest.mark.parametrize("limit", [4, 8, 16, 32])
+def test_open_files_are_the_guests_alone(brig, limit):
+    """Few of them are enough for a guest that needs few: what brig opens for it does not count."""
+    done = brig.run("--open-files", limit, "--", "true")
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_file_size(brig, tmp_path):

@@ -22,7 +22,7 @@ def host(brig, mode, amount, timeout):
     process = subprocess.Popen([sys.executable, HOST, LIBRARY, brig.token, mode, str(amount)],
                                stdout=subprocess.PIPE, cwd=folder,
                                env={**os.environ, "TMPDIR": str(folder)})
-    brig.pids.append(process.pid)
+    brig.remember(process)
     out, _ = process.communicate(timeout=timeout * SLOW)
     assert process.returncode == 0
     assert os.listdir(folder) == []

@@ -45,11 +45,11 @@ def folders():
 def job(brig, folders):
     """A run with a secret in its spec, where all folders are empty; it waits to be ended."""
     spec = {"command": ["sh", "-c", "echo $SECRET; sleep 300"], "env": {"SECRET": "s3cret"},
-            "labels": {"job": "s3cret"}, "workdir": "/"}
+            "labels": {"job": "s3cret"}}
     with open(BRIG, "rb") as binary:  # its path may be in a folder that is empty now
         brig.binary = f"/proc/self/fd/{binary.fileno()}"
         process = brig.start("--spec", "-", before=folders.enter(), stdin=subprocess.PIPE,
-                             pass_fds=[binary.fileno()])
+                             pass_fds=[binary.fileno()], cwd="/")
     process.stdin.write(json.dumps(spec).encode())
     process.stdin.close()
     process.stdin = None

@@ -1,14 +1,16 @@
 """brig started by an ordinary user: without cgroups, and in cgroups that were delegated to it."""
 import contextlib
+import ctypes
 import os
+import re
 import shutil
 import signal
 import tempfile
 import uuid
 
 import pytest
-from conftest import (BRIG, PYTHON, PYTHON_TIME, SLOW, STUBBORN, Brig, children_of, clean_up,
-                      finish, is_alive, message, wait_until)
+from conftest import (BRIG, PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, Brig, children_of,
+                      clean_up, finish, is_alive, message, state_of, wait_until)
 
 USER = 65534
 DROP = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
@@ -25,7 +27,6 @@ class UserBrig(Brig):
         self.enter = None  # to be called before it is executed
 
     def start(self, *args, before=(), **kw):
-        kw.setdefault("cwd", self.tmp)
         return super().start(*args, before=[*before, *DROP], preexec_fn=self.enter, **kw)
 
 
@@ -38,9 +39,7 @@ def user():
         os.chmod(folder, 0o755)
         user = UserBrig(folder)
         yield user
-        survivors, groups = user.survivors(), user.left_groups()
-        clean_up(survivors, groups)
-        assert not survivors and not groups
+        user.assert_nothing_is_left()
 
 
 # ---- without cgroups -------------------------------------------------------------------------
@@ -163,9 +162,9 @@ def test_user_cpu_time_of_orphans_counts(user):
 # ---- the tree of a user ----------------------------------------------------------------------
 
 def test_user_tree_after_normal_exit(user):
-    result = user.result("--", "sh", "-c", STUBBORN + "exit 3")
-    assert (result["status"], result["exit_code"]) == ("exited", 3)
-    assert not is_alive(int(result["stdout"]))
+    process, pid = user.start_stubborn(rest="exit 3")
+    assert finish(process).returncode == 3
+    assert not is_alive(pid)
     assert not user.survivors()
 
 
@@ -220,22 +219,85 @@ def test_user_tree_that_forks_faster_than_it_is_listed(user, seconds, status):
     assert not user.survivors()
 
 
-def test_user_guest_kills_init(user):
-    """A guest of the same user can kill brig's init; it must not outlive the run by that."""
-    result = user.result("--timeout", "20s", "--", "sh", "-c",
-                         STUBBORN + "kill -KILL $PPID; sleep 300")
-    assert result["status"] == "error"
-    assert not is_alive(int(result["stdout"]))
+@pytest.fixture
+def shielded_tier(tier):
+    """Both tiers, where the kernel can keep a guest without a pid namespace from signalling others
+    of its user: landlock does so since its version 6."""
+    create_ruleset, only_the_version = 444, 1
+    if tier and ctypes.CDLL(None).syscall(create_ruleset, None, 0, only_the_version) < 6:
+        pytest.skip("this kernel's landlock does not look at signals")
+    return tier
+
+
+@pytest.mark.parametrize("name", ["KILL", "STOP"])
+def test_user_guest_signals_init(user, shielded_tier, name):
+    """A guest of the same user as brig's init: it is not reached, and the result is exact."""
+    process, pid = user.start_stubborn(rest=f"kill -{name} $PPID; echo $?; read x; exit 7",
+                                       before=shielded_tier)
+    assert process.stdout.readline() == b"1\n"
+    init, = children_of(process.pid)
+    assert wait_until(lambda: state_of(init) == "S"), "init is not waiting as it should"
+    assert finish(process, 5, b"go\n").returncode == 7
+    assert not is_alive(pid)
     assert not user.survivors()
 
 
-def test_user_guest_cannot_look_into_init(user):
+@pytest.mark.parametrize("name", ["KILL", "STOP"])
+def test_user_guest_signals_init_first_thing(user, shielded_tier, name):
+    """Not even before brig has heard that it started; it ends at its timeout."""
+    for _ in range(5):
+        done = user.run("--timeout", f"{SHELL_TIME}s", "--", "sh", "-c",
+                        f"kill -{name} $PPID; sleep 300", timeout=5, before=shielded_tier)
+        assert done.returncode == 124
+        assert not user.survivors()
+
+
+def test_user_init_is_killed_from_outside(user, tier):
+    """By its own user, outside of the cell, who may: nothing outlives the run by that, and the
+    result does not claim to know how the guest ended."""
+    process, pid = user.start_stubborn("--timeout", "20s", before=tier)
+    init, = children_of(process.pid)
+    os.kill(init, signal.SIGKILL)
+    done = finish(process, 5)
+    assert done.returncode == 125
+    assert "init" in message(done)
+    assert not is_alive(pid)
+    assert not user.survivors()
+
+
+def test_user_guest_cannot_look_into_init(user, tier):
     """Not its descriptors, not its memory: it could forge its own result."""
     guest = "ls /proc/$PPID/fd || cat /proc/$PPID/environ || head -c 1 /proc/$PPID/mem"
-    done = user.run("--", "sh", "-c", guest)
+    done = user.run("--", "sh", "-c", guest, before=tier)
     assert done.returncode != 0
     assert done.stdout == b""
-    assert done.stderr.count(b"Permission denied") == 3
+    assert len(re.findall(b"Permission denied|No such file", done.stderr)) == 3
+
+
+def test_user_keeps_its_id(user):
+    """And is nobody else in the cell: its own user is the only one there."""
+    done = user.run("--", "sh", "-c", "id -u; id -g; id -G; id -un; cat /proc/self/uid_map")
+    own = str(USER).encode()
+    assert done.stdout.split() == [own, own, own, b"brig", own, own, b"1"]
+
+
+def test_user_as_root_of_a_user_namespace(user):
+    """Root there, with no id but the user's own, as in a container without privileges: brig works
+    as for the user, or says what it lacks."""
+    process = Brig.start(user, "--json", "--", "true", before=[*DROP, "unshare", "-r"])
+    result = user.result_of(process)
+    if result["status"] == "error":
+        assert process.returncode == 125
+        assert "namespace" in result["notes"]
+    else:
+        assert result["exit_code"] == 0
+        assert "user" in result["isolation"]["layers"] or "user" in result["isolation"]["degraded"]
+
+
+def test_user_has_a_cell(user):
+    isolation = user.result("--", "true")["isolation"]
+    assert isolation["tier"] == "cell"
+    assert set(isolation["degraded"]) == {"cgroup", "cpus"}
 
 
 def test_user_output_through_a_pipe_of_root(user):

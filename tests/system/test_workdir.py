@@ -105,3 +105,51 @@ def test_workdir_with_an_odd_name(brig, tmp_path):
     command = [os.fsencode(part) for part in brig.command("-w")]
     done = subprocess.run([*command, odd, b"--", b"/bin/pwd"], capture_output=True, check=True)
     assert done.stdout == odd + b"\n"
+
+
+# ---- what is not made writable without being asked for ---------------------------------------
+
+def home_of(brig, folder, *options, **kw):
+    """Run with this folder as the caller's home and current folder: where the guest is, and what
+    it could write there."""
+    return brig.run(*options, "--", "sh", "-c", "pwd; ls -A; echo x >made", cwd=folder,
+                    env={**os.environ, "HOME": str(folder)}, **kw)
+
+
+def test_workdir_is_not_all_of_a_home(brig, tmp_path):
+    """The guest gets its own, empty one instead; the caller's is neither shown nor written."""
+    (tmp_path / "secret").touch()
+    done = home_of(brig, tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"/home/brig\n")
+    assert os.listdir(tmp_path) == ["secret"]
+
+
+def test_workdir_is_all_of_a_home_if_asked_for(brig, tmp_path):
+    done = home_of(brig, tmp_path, "-w", tmp_path)
+    assert (done.returncode, done.stdout.decode()) == (0, f"{tmp_path}\n")
+    assert os.listdir(tmp_path) == ["made"]
+
+
+@pytest.mark.parametrize("folder", ["/", "/usr", "/usr/share", "/etc", "/var", "/home"])
+def test_workdir_is_not_a_folder_of_the_system(brig, folder):
+    done = brig.run("--", "sh", "-c", f"echo x >{folder}/{brig.token}", cwd=folder)
+    assert done.returncode != 0
+    assert not os.path.exists(os.path.join(folder, brig.token))
+
+
+@pytest.mark.parametrize("folder", ["/", "/proc", "/proc/self", "/sys", "/dev"])
+def test_workdir_that_cannot_be_one(brig, marker, folder):
+    """The cell has its own of these: refused, and named."""
+    text = refused(brig, marker, "-w", folder)
+    assert folder in text
+
+
+@pytest.mark.parametrize("option, name", [("-w", "workdir"), ("--ro", "--ro"), ("--rw", "--rw")])
+def test_folder_of_homes_is_shown_or_refused(brig, option, name):
+    """The guest's own home would be in it: it is shown all the same, or refused by its name."""
+    done = brig.run(option, "/home", "--", "ls", "-d", "/home")
+    if done.returncode == 0:
+        assert done.stdout == b"/home\n"
+    else:
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert message(done).startswith(f"brig: {name}: /home: ")

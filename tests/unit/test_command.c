@@ -5,12 +5,20 @@
 
 #include "folder.h"
 
+/* Without a cell: the host's files. */
+static const struct command_place *place_of(const struct folder *folder)
+{
+    static struct command_place place;
+    place = (struct command_place){.workdir = folder->fd};
+    return &place;
+}
+
 static void check_found(struct folder *folder, const char *name, const char *path,
                         const char *expected)
 {
     char *out = NULL;
     struct brig_error err = {0};
-    if (command_find(name, path, folder->fd, &out, &err) != 0)
+    if (command_find(name, path, place_of(folder), &out, &err) != 0)
         fail_msg("%s: %s", name, err.text);
     assert_string_equal(out, expected);
     free(out);
@@ -31,7 +39,7 @@ static void check_refused(struct folder *folder, const char *name, const char *p
 {
     char *out = NULL;
     struct brig_error err = {0};
-    int ret = command_find(name, path, folder->fd, &out, &err);
+    int ret = command_find(name, path, place_of(folder), &out, &err);
     check_error(&err, ret, fault, errnum, why);
     assert_null(out);
 }
@@ -76,7 +84,7 @@ static void test_without_path_the_system_folders_are_searched(void **state)
     char *out = NULL;
     struct folder *folder = *state;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(command_find("sh", i ? "" : NULL, folder->fd, &out, NULL), 0);
+        assert_int_equal(command_find("sh", i ? "" : NULL, place_of(folder), &out, NULL), 0);
         assert_contains(out, "bin/sh");
         free(out);
     }
@@ -173,7 +181,7 @@ static void check_exec_error(struct folder *folder, const char *path, int errnum
                              enum brig_fault fault, const char *why)
 {
     struct brig_error err = {0};
-    int ret = command_exec_error(path, folder->fd, errnum, &err);
+    int ret = command_exec_error(path, place_of(folder), errnum, &err);
     check_error(&err, ret, fault, errnum, why);
 }
 
@@ -232,9 +240,9 @@ static void test_the_exit_codes_are_126_and_127(void **state)
     struct brig_error err = {0};
     struct folder *folder = *state;
     char *out = NULL;
-    command_find("./none", NULL, folder->fd, &out, &err);
+    command_find("./none", NULL, place_of(folder), &out, &err);
     assert_int_equal(brig_error_exit_code(&err), 127);
-    command_find("/dev/null", NULL, folder->fd, &out, &err);
+    command_find("/dev/null", NULL, place_of(folder), &out, &err);
     assert_int_equal(brig_error_exit_code(&err), 126);
 }
 

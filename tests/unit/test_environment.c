@@ -42,7 +42,7 @@ static void set(struct fixture *f, const char *key, const char *value)
 static int build(struct fixture *f, const char *const *host, struct brig_error *err)
 {
     strings_done(&f->env);
-    return environment_build(&f->env, f->spec, (char *const *)host, err);
+    return environment_build(&f->env, f->spec, (char *const *)host, NULL, NULL, err);
 }
 
 static void add_file(struct fixture *f, const char *name, const char *text)

@@ -1,0 +1,277 @@
+/* Compiling the cell.
+ *
+ * By root, everything is mounted with root's own rights in namespaces that belong to the host; the
+ * guest becomes an id that nobody else has, in a user namespace of its own, and has no rights over
+ * the namespaces that hold it. By an ordinary user, the user namespace comes first and gives the
+ * rights to make the others. */
+#include "cell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <linux/landlock.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "child/enter.h"
+#include "landlock.h"
+
+#define STAGE "cell"
+
+/* Ids that nobody has: above every range that distributions give to users, containers and services;
+ * or, in a container that maps no such ids, those of systemd's short-lived users. */
+struct id_range {
+    uint64_t first, count;
+};
+
+static const struct id_range guest_ids[] = {{0x70000000, 0x08000000}, {61184, 4336}};
+
+#define SCRATCH_MIN UINT64_C(65536)
+
+/* What the guest's operations need in its user namespace, if init is not root. */
+#define KEPT_CAPS                                                                                  \
+    ((UINT64_C(1) << CAP_SYS_ADMIN) | (UINT64_C(1) << CAP_SETPCAP) |                               \
+     (UINT64_C(1) << CAP_SYS_RESOURCE))
+
+/* Does a map, as /proc has it, give all of the range a meaning? */
+static bool is_mapped(const char *map, const struct id_range *range)
+{
+    unsigned long long inside, outside, count;
+    for (; sscanf(map, "%llu %llu %llu", &inside, &outside, &count) == 3; map++) {
+        if (inside <= range->first && range->first + range->count <= inside + count)
+            return true;
+        map = strchr(map, '\n');
+        if (!map)
+            break;
+    }
+    return false;
+}
+
+/* An id for the guest of root; 0 for the guest of anybody else, who keeps the caller's. Root of a
+ * user namespace that has no id to give is like anybody else, unless it is root outside as well. */
+static int choose_uid(uint64_t *uid, struct brig_error *err)
+{
+    char users[4096] = "", groups[4096] = "";
+    unsigned long long inside = 0, outside = 0;
+    uint64_t random = 0;
+    *uid = 0;
+    if (geteuid() != 0)
+        return 0;
+    ssize_t n = fd_read_file(AT_FDCWD, "/proc/self/uid_map", users, sizeof users);
+    if (n >= 0)
+        n = fd_read_file(AT_FDCWD, "/proc/self/gid_map", groups, sizeof groups);
+    if (n < 0)
+        return error_system(err, "start", (int)-n, "/proc/self/uid_map: %s", strerror((int)-n));
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = (uint64_t)getpid();
+    for (size_t i = 0; i < sizeof guest_ids / sizeof *guest_ids; i++) {
+        if (is_mapped(users, &guest_ids[i]) && is_mapped(groups, &guest_ids[i])) {
+            *uid = guest_ids[i].first + random % guest_ids[i].count;
+            return 0;
+        }
+    }
+    if (sscanf(users, "%llu %llu", &inside, &outside) == 2 && inside == 0 && outside != 0)
+        return 0;
+    return error_refused(err, "start",
+                         "root here has no other id to give to the guest, which must not be root "
+                         "of the host; run brig as an ordinary user");
+}
+
+bool cell_is_guest(uint64_t uid)
+{
+    for (size_t i = 0; i < sizeof guest_ids / sizeof *guest_ids; i++) {
+        if (uid >= guest_ids[i].first && uid < guest_ids[i].first + guest_ids[i].count)
+            return true;
+    }
+    return false;
+}
+
+static int write_map(pid_t pid, const char *file, const char *text)
+{
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
+    return fd_write_file(AT_FDCWD, path, text);
+}
+
+/* The namespace lives as long as a process is in it or somebody holds it: a child that only waits
+ * is in it until we hold it. */
+int cell_make_owner(uint64_t guest_uid, int *out, struct brig_error *err)
+{
+    char map[48], path[48];
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_system(err, STAGE, errno, "cannot make a pipe: %s", strerror(errno));
+    autofd read_end = ends[0], write_end = ends[1];
+    struct holder holder = {.read_end = read_end, .write_end = write_end};
+    autofd pidfd = -1;
+    uint64_t all = ~UINT64_C(0), before; /* no handler of the host may run in the holder */
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    long pid = enter_holder(&holder, &pidfd);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    if (pid < 0)
+        return error_system(err, STAGE, (int)-pid, "cannot make a user namespace: %s",
+                            strerror((int)-pid));
+    snprintf(map, sizeof map, "0 %" PRIu64 " 1", guest_uid);
+    snprintf(path, sizeof path, "/proc/%ld/ns/user", pid);
+    int ret = write_map((pid_t)pid, "uid_map", map);
+    if (ret == 0)
+        ret = write_map((pid_t)pid, "gid_map", map);
+    int fd = ret == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (ret == 0 && fd < 0)
+        ret = -errno;
+    siginfo_t info;
+    fd_close_at(&write_end); /* ends the holder, should the signal not */
+    syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+    while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR) {
+    }
+    if (ret < 0)
+        return error_system(err, STAGE, -ret, "cannot map ids into a user namespace: %s",
+                            strerror(-ret));
+    *out = fd;
+    return 0;
+}
+
+static void add_own_map(struct view *view)
+{
+    char uid[32], gid[32];
+    snprintf(uid, sizeof uid, "%u %u 1", getuid(), getuid());
+    snprintf(gid, sizeof gid, "%u %u 1", getgid(), getgid());
+    view_add(view, CELL_MAP_SELF, view_text(view, uid), view_text(view, gid));
+}
+
+/* Folders in memory are counted against the run's memory where there is a group, and half of it
+ * bounds each; else they share that half. */
+static uint64_t share_memory(const struct brig_spec *spec, uint64_t memory_bytes, bool group)
+{
+    uint64_t folders = 3 + spec->values[KEY_TMPFS].list.count;
+    uint64_t bytes = memory_bytes == BRIG_UNLIMITED ? UINT64_C(1) << 30 : memory_bytes / 2;
+    if (!group)
+        bytes /= folders;
+    return bytes > SCRATCH_MIN ? bytes : SCRATCH_MIN;
+}
+
+int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *workdir,
+              uint64_t memory_bytes, bool group, struct brig_error *err)
+{
+    struct view *view = &plan->view;
+    bool network = spec->values[KEY_NETWORK].number == NETWORK_HOST;
+    int ret = choose_uid(&plan->guest_uid, err);
+    if (ret < 0)
+        return ret;
+    bool root = plan->guest_uid != 0;
+    plan->used = true;
+    plan->needs_user = root;
+    plan->clone_flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+    plan->clone_flags |= network ? 0 : CLONE_NEWNET;
+    plan->clone_flags |= root ? 0 : CLONE_NEWUSER;
+    view->guest_uid = plan->guest_uid;
+    view->uid = root ? CELL_UID : getuid();
+    view->gid = root ? CELL_UID : getgid();
+    view->scratch = share_memory(spec, memory_bytes, group);
+    if (!root)
+        add_own_map(view);
+    view_add(view, CELL_HOSTNAME, "brig", NULL);
+    if (!network)
+        view_add(view, CELL_LOOPBACK, NULL, NULL);
+    ret = view_build(view, spec, workdir, &plan->start, err);
+    if (ret < 0)
+        return ret;
+    plan->landlock = landlock_version();
+    if (plan->landlock > 0)
+        landlock_add_rules(view, plan->landlock);
+    if (!root)
+        view_add(view, CELL_KEEP_CAPS, NULL, NULL)->a = KEPT_CAPS;
+    return view_failed(view, err);
+}
+
+int cell_plan_degraded(struct cell_plan *plan, const char *const *writable, const char *scratch,
+                       struct brig_error *err)
+{
+    int ret = choose_uid(&plan->guest_uid, err);
+    if (ret < 0)
+        return ret;
+    plan->landlock = landlock_version();
+    if (plan->landlock > 0)
+        landlock_add_host_rules(&plan->view, plan->landlock, writable, scratch);
+    return view_failed(&plan->view, err);
+}
+
+void cell_plan_done(struct cell_plan *plan)
+{
+    strings_done(&plan->view.text);
+    *plan = (struct cell_plan){0};
+}
+
+void cell_describe(const struct cell_op *op, char *out, size_t size)
+{
+    static const char *const words[] = {
+        [CELL_MAP_SELF] = "map the caller's id into the user namespace",
+        [CELL_PRIVATE] = "cut mounts off from the host's",
+        [CELL_ROOT] = "mount an empty root",
+        [CELL_ROOT_HOST] = "mount the host's root read-only",
+        [CELL_PROC] = "mount /proc",
+        [CELL_PTS] = "mount /dev/pts",
+        [CELL_PIVOT] = "leave the host's root behind",
+        [CELL_SEAL] = "make the root read-only",
+        [CELL_LOOPBACK] = "bring the loopback device up",
+        [CELL_HOSTNAME] = "set the host name",
+        [CELL_KEEP_CAPS] = "keep the rights that the next steps need",
+        [CELL_RULES] = "begin the landlock rules",
+        [CELL_KEEP_RULES] = "keep the landlock rules for the guest",
+    };
+    switch ((enum cell_kind)op->kind) {
+    case CELL_FOLDER:
+        snprintf(out, size, "make the folder /%.200s", op->target);
+        return;
+    case CELL_LINK:
+        snprintf(out, size, "link /%.150s to %.150s", op->target, op->source);
+        return;
+    case CELL_FILE:
+        snprintf(out, size, "write /%.200s", op->target);
+        return;
+    case CELL_BIND:
+        snprintf(out, size, "show %.150s at /%.150s%s", op->source, op->target,
+                 op->a & CELL_READ_ONLY ? ", read-only" : "");
+        return;
+    case CELL_TMPFS:
+        snprintf(out, size, "mount an empty folder at /%.200s", op->target);
+        return;
+    case CELL_ALLOW:
+        snprintf(out, size, "landlock: allow %s below %.200s",
+                 op->a & LANDLOCK_ACCESS_FS_WRITE_FILE ? "writing" : "reading", op->source);
+        return;
+    case CELL_CHDIR:
+        snprintf(out, size, "enter %.200s", op->source);
+        return;
+    default:
+        snprintf(out, size, "%s", op->kind < sizeof words / sizeof *words ? words[op->kind] : "?");
+    }
+}
+
+int cell_op_error(const struct cell_op *op, int errnum, struct brig_error *err)
+{
+    char what[400];
+    cell_describe(op, what, sizeof what);
+    if (op->kind == CELL_BIND && (op->a & CELL_OWNER) && errnum == EINVAL)
+        return error_set(err, BRIG_FAULT_REFUSED, "view", errnum,
+                         "%.300s: its file system cannot be mounted with other owners, so what the "
+                         "guest writes would not be yours; run brig as the owner of the folder",
+                         op->source);
+    if (op->kind == CELL_BIND && errnum == ESTALE)
+        return error_set(err, BRIG_FAULT_REFUSED, "view", errnum,
+                         "%.300s: was replaced while the run was set up", op->source);
+    bool path = op->kind == CELL_BIND || op->kind == CELL_FOLDER || op->kind == CELL_FILE ||
+                op->kind == CELL_TMPFS || op->kind == CELL_CHDIR || op->kind == CELL_LINK;
+    return error_system(err, path ? "view" : STAGE, errnum, "%s: %s", what, strerror(errnum));
+}

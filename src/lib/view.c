@@ -1,0 +1,177 @@
+/* Compiling the file view: operations, and where a mount goes. */
+#include "view.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "child/protocol.h"
+#include "view_build.h"
+
+#define STAGE "view"
+
+/* ---- operations ---------------------------------------------------------------------------- */
+
+struct cell_op *view_add(struct view *view, enum cell_kind kind, const char *source,
+                         const char *target)
+{
+    if (view->count < VIEW_OPS_MAX)
+        view->count++;
+    else
+        view->too_many = true;
+    struct cell_op *op = &view->ops[view->too_many ? VIEW_OPS_MAX : view->count - 1];
+    *op = (struct cell_op){.kind = kind, .fd = -1, .source = source, .target = target};
+    return op;
+}
+
+const char *view_text(struct view *view, const char *text)
+{
+    if (strings_add_text(&view->text, text) == 0)
+        return view->text.items[view->text.count - 1];
+    view->no_memory = true;
+    return "/"; /* a path, for those who take it for one before view_failed() is asked */
+}
+
+int view_failed(const struct view *view, struct brig_error *err)
+{
+    if (view->no_memory)
+        return error_memory(err, STAGE);
+    if (view->too_many)
+        return error_refused(err, STAGE,
+                             "the file view has too many parts; show a folder that "
+                             "holds them instead");
+    return 0;
+}
+
+/* ---- what is where ------------------------------------------------------------------------- */
+
+bool view_is_within(const char *path, const char *base)
+{
+    size_t len = strlen(base);
+    if (strcmp(base, "/") == 0)
+        return true;
+    return strncmp(path, base, len) == 0 && (path[len] == '/' || !path[len]);
+}
+
+/* The mount that a path of the cell is on: the last one that covers it. */
+static const struct view_mount *mount_of(const struct view *view, const char *path)
+{
+    for (size_t i = view->mount_count; i-- > 0;) {
+        if (view_is_within(path, view->mounts[i].target))
+            return &view->mounts[i];
+    }
+    return NULL;
+}
+
+void view_note(struct view *view, const char *target, const char *source, bool writable,
+               bool folder)
+{
+    if (view->mount_count == VIEW_MOUNTS_MAX) {
+        view->too_many = true;
+        return;
+    }
+    view->mounts[view->mount_count++] = (struct view_mount){target, source, writable, folder};
+}
+
+bool view_resolve(const struct view *view, const char *path, char *out, size_t size)
+{
+    const struct view_mount *mount = mount_of(view, path);
+    if (!mount || !mount->source)
+        return false;
+    size_t skip = strcmp(mount->target, "/") == 0 ? 0 : strlen(mount->target);
+    const char *base = strcmp(mount->source, "/") == 0 ? "" : mount->source;
+    return (size_t)snprintf(out, size, "%s%s", base, path + skip) < size;
+}
+
+/* ---- places for mounts --------------------------------------------------------------------- */
+
+/* Make the folders above a target, and the target itself as a folder or an empty file, where they
+ * are ours to make; elsewhere they must be there. */
+static int make_place(struct view *view, const char *target, bool folder, struct brig_error *err)
+{
+    const struct view_mount *mount = mount_of(view, target);
+    if (view->no_memory)
+        return error_memory(err, STAGE);
+    if (mount && mount->source) {
+        struct stat st;
+        char behind[PATH_MAX];
+        if (view_resolve(view, target, behind, sizeof behind) && lstat(behind, &st) == 0 &&
+            !S_ISLNK(st.st_mode) && S_ISDIR(st.st_mode) == folder)
+            return 0;
+        return error_refused(err, STAGE,
+                             "%.200s: there is no such %s in %.200s, and brig makes nothing in "
+                             "your folders",
+                             target, folder ? "folder" : "file", mount->source);
+    }
+    for (const char *at = strchr(target + 1, '/'); at; at = strchr(at + 1, '/')) {
+        char above[PATH_MAX];
+        snprintf(above, sizeof above, "%.*s", (int)(at - target), target);
+        if (mount && view_is_within(mount->target, above))
+            continue; /* made already: the mount is on it */
+        view_add(view, CELL_FOLDER, NULL, view_text(view, above + 1))->a = 0755;
+    }
+    if (mount && strcmp(mount->target, target) == 0)
+        return 0;
+    const char *relative = view_text(view, target + 1);
+    if (folder)
+        view_add(view, CELL_FOLDER, NULL, relative)->a = 0755;
+    else
+        view_add(view, CELL_FILE, "", relative)->a = 0644;
+    return 0;
+}
+
+int view_bind(struct view *view, const struct source *source, const char *target, bool writable,
+              bool owned, struct brig_error *err)
+{
+    const char *path = view_text(view, source->path);
+    target = view_text(view, target);
+    int ret = make_place(view, target, source->folder, err);
+    if (ret < 0)
+        return ret;
+    struct cell_op *op = view_add(view, CELL_BIND, path, target + 1);
+    op->a = writable ? 0 : CELL_READ_ONLY;
+    if (owned && view->guest_uid) {
+        op->a |= CELL_OWNER;
+        op->fd = SLOT_OWNER;
+    }
+    op->b = source->device;
+    op->c = source->inode;
+    view_note(view, target, path, writable, source->folder);
+    return 0;
+}
+
+int view_tmpfs(struct view *view, const char *target, uint64_t bytes, unsigned mode,
+               struct brig_error *err)
+{
+    char size[24];
+    snprintf(size, sizeof size, "%llu", (unsigned long long)bytes);
+    target = view_text(view, target);
+    int ret = make_place(view, target, true, err);
+    if (ret < 0)
+        return ret;
+    struct cell_op *op = view_add(view, CELL_TMPFS, view_text(view, size), target + 1);
+    op->a = mode;
+    op->b = view->guest_uid;
+    view_note(view, target, NULL, true, true);
+    return 0;
+}
+
+int view_build(struct view *view, const struct brig_spec *spec, const char *workdir,
+               const char **start, struct brig_error *err)
+{
+    bool host = spec->values[KEY_VIEW].number == VIEW_HOST;
+    view_add(view, CELL_PRIVATE, NULL, NULL);
+    int ret = view_add_system(view, host, spec->values[KEY_NETWORK].number == NETWORK_HOST, err);
+    if (ret == 0)
+        ret = view_add_caller(view, spec, workdir, start, err);
+    if (ret < 0)
+        return ret;
+    view_add(view, CELL_PIVOT, NULL, NULL);
+    view_add(view, CELL_SEAL, NULL, NULL);
+    view_add(view, CELL_CHDIR, *start, NULL);
+    return view_failed(view, err);
+}

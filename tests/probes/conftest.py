@@ -1,0 +1,98 @@
+"""The frame of the probes: each tries one thing of ATTACKS.md from inside a cell.
+
+A probe is Python code that prints a line "HELD ..." or "ESCAPED ..." at its end. probe.check() first
+runs it without brig, where it has to escape, so that a broken probe cannot pass; then in a cell,
+where it has to be held. What must not be run without brig says so and why.
+
+Every probe runs as root and as an ordinary user. At the end one line sums up.
+"""
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load_system_frame():
+    """The frame of the system tests, under a name of its own: both folders have a conftest."""
+    path = os.path.join(HERE, "..", "system", "conftest.py")
+    spec = importlib.util.spec_from_file_location("brig_system_frame", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+frame = load_system_frame()
+SLOW = frame.SLOW
+SANITIZED = "asan" in frame.BRIG
+PYTHON = "/usr/bin/python3"
+NOBODY = 65534
+
+
+class Probe:
+    """One probe, run by one user."""
+
+    def __init__(self, user, work):
+        self.user = user
+        self.work = work  # the work folder, owned by the user
+        self.prefix = [] if user == "root" else [
+            "setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+        self.brig = frame.Brig(work)
+
+    def bare(self, code, timeout=60):
+        """What the code says without brig."""
+        done = subprocess.run([*self.prefix, PYTHON, "-u", "-c", code], cwd=self.work, check=False,
+                              capture_output=True, timeout=timeout * SLOW)
+        return done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+
+    def cell(self, code, *options, **kw):
+        """The result of the code in a cell."""
+        return self.brig.result("-w", self.work, *options, "--", PYTHON, "-u", "-c", code,
+                                before=self.prefix, **kw)
+
+    def check(self, code, *options, unsafe=None, **kw):
+        """Escapes without brig (unless it is unsafe to try: say why), held in a cell."""
+        if unsafe is None:
+            said = self.bare(code)
+            assert "ESCAPED" in said and "HELD" not in said, f"the probe does not work: {said}"
+        result = self.cell(code, *options, **kw)
+        said = (result["stdout"] or "") + (result["stderr"] or "")
+        assert "HELD" in said and "ESCAPED" not in said, said
+        assert result["isolation"]["tier"] == "cell", result["isolation"]
+        return result
+
+
+def pytest_collection_modifyitems(items):
+    """No probe hangs: each gets a limit of its own unless it has set one."""
+    for item in items:
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(120 * SLOW))
+
+
+@pytest.fixture(params=["root", "user"])
+def probe(request):
+    """A probe in its own work folder; nothing of it may be left at the end."""
+    folder = tempfile.mkdtemp(prefix="brig-probe-")
+    work = os.path.join(folder, "work")
+    os.mkdir(work)
+    os.chmod(folder, 0o755)
+    probe = Probe(request.param, work)
+    # An ordinary user must be able to read brig itself, wherever it was built.
+    probe.brig.binary = shutil.copy(frame.BRIG, os.path.join(folder, "brig"))
+    if request.param == "user":
+        os.chown(work, NOBODY, NOBODY)
+    yield probe
+    survivors, groups = probe.brig.survivors(), probe.brig.left_groups()
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not survivors, "processes survived the run"
+    assert not groups, "cgroups survived the run"
+
+
+def pytest_terminal_summary(terminalreporter):
+    passed = len(terminalreporter.stats.get("passed", []))
+    failed = len(terminalreporter.stats.get("failed", [])) + len(terminalreporter.stats.get("error", []))
+    terminalreporter.write_line(f"{passed + failed} probes: {passed} held, {failed} escaped")
