@@ -26,6 +26,8 @@
 #include <linux/signalfd.h>
 #include <linux/wait.h>
 
+#include <stdbool.h>
+
 #include "protocol.h"
 #include "sys.h"
 #include "tree.h"
@@ -34,7 +36,8 @@
 #define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
 
-#define TREE_MAX 8192
+#define TREE_MAX      8192
+#define POLL_FAILURES 16 /* in a row, before init gives up watching */
 
 struct guest {
     const char *path;
@@ -43,6 +46,7 @@ struct guest {
     uint32_t
         failed; /* the operation that failed, and why: written by the child, memory is shared */
     long ret;
+    bool joins; /* the group itself, because the clone could not */
 };
 
 static struct init_setup setup;
@@ -88,9 +92,25 @@ static void default_signals(void)
 
 /* ---- the guest's side of the clone --------------------------------------------------------- */
 
+/* Where clone3 is hidden, which alone could have cloned into it. */
+static long join_group(int folder)
+{
+    long fd = sys4(__NR_openat, folder, "cgroup.procs", O_WRONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    long n = sys3(__NR_write, fd, "0", 1);
+    sys1(__NR_close, fd);
+    return n < 0 ? n : 0;
+}
+
 static int guest_entry(void *arg)
 {
     struct guest *guest = arg;
+    guest->failed = REPORT_OP_CLONE;
+    if (guest->joins)
+        guest->ret = join_group(guest->setup->clone_into);
+    if (guest->ret < 0)
+        return 1;
     guest->ret = op_run(guest->setup->ops, guest->setup->op_count, &guest->failed);
     if (guest->ret < 0)
         return 1;
@@ -115,6 +135,11 @@ static long start_guest(struct guest *guest)
         args.cgroup = (uint64_t)setup.clone_into;
     }
     long pid = sys_clone_call(&args, guest_entry, guest);
+    if (pid == -ENOSYS && setup.clone_into >= 0) {
+        args.flags &= ~(uint64_t)CLONE_INTO_CGROUP;
+        guest->joins = true;
+        pid = sys_clone_call(&args, guest_entry, guest);
+    }
     if (pid < 0) {
         guest->failed = REPORT_OP_CLONE;
         guest->ret = pid;
@@ -350,7 +375,7 @@ static int open_child_signals(void)
 /* Serve until the main process is gone or has to go. Returns 1 if the supervisor is dead. */
 static int serve(int self, int signals, int *main_pid)
 {
-    for (;;) {
+    for (int failures = 0;;) {
         char info[128], command = 0;
         struct pollfd polls[] = {
             {.fd = signals, .events = POLLIN},
@@ -358,8 +383,11 @@ static int serve(int self, int signals, int *main_pid)
             {.fd = SLOT_SUPERVISOR, .events = POLLIN},
         };
         long ready = sys5(__NR_ppoll, polls, 3, 0, 0, 0);
-        if ((ready < 0 && ready != -EINTR) || polls[2].revents)
+        failures = ready < 0 ? failures + 1 : 0;
+        if (polls[2].revents || failures > POLL_FAILURES)
             return 1; /* who cannot watch must not let it run on */
+        if (ready < 0)
+            continue;
         if (polls[0].revents) {
             sys3(__NR_read, signals, info, sizeof info);
             reap(main_pid);

@@ -41,10 +41,11 @@ static uint64_t read_pss(int pid)
     return kib * 1024;
 }
 
-/* own: count what the process itself uses; else only what it has inherited from those it waited
- * for. */
-static void add_stat(int pid, bool own, struct sample *out)
+/* root itself: count only what it has inherited from those it waited for. What has ended and is its
+ * to reap is no process of the guest's any more. */
+static void add_stat(int pid, int root, struct sample *out)
 {
+    bool own = pid != root;
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", pid);
     if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
@@ -52,14 +53,17 @@ static void add_stat(int pid, bool own, struct sample *out)
     const char *p = strrchr(text, ')');
     unsigned long long utime, stime, cutime, cstime;
     long threads;
+    char state;
+    int parent;
     if (!p ||
-        sscanf(p + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %ld",
-               &utime, &stime, &cutime, &cstime, &threads) != 5)
+        sscanf(p + 2, "%c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %ld",
+               &state, &parent, &utime, &stime, &cutime, &cstime, &threads) != 7)
         return;
     uint64_t tick = NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
     out->cpu_user_ns += (own ? utime + cutime : cutime) * tick;
     out->cpu_system_ns += (own ? stime + cstime : cstime) * tick;
-    out->pids += own ? (uint64_t)(threads > 0 ? threads : 1) : 0;
+    if (own && !(state == 'Z' && parent == root))
+        out->pids += (uint64_t)(threads > 0 ? threads : 1);
 }
 
 int sample_tree(int root, uint64_t exact_from, struct sample *out)
@@ -71,9 +75,9 @@ int sample_tree(int root, uint64_t exact_from, struct sample *out)
     long count = tree_list(root, nodes, TREE_MAX);
     if (count < 0)
         return (int)count;
-    add_stat(root, false, out);
+    add_stat(root, root, out);
     for (long i = 0; i < count; i++) {
-        add_stat(nodes[i].pid, true, out);
+        add_stat(nodes[i].pid, root, out);
         out->memory_bytes += read_rss(nodes[i].pid);
     }
     if (out->memory_bytes >= exact_from) {
