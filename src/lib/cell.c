@@ -105,19 +105,19 @@ static int write_map(pid_t pid, const char *file, const char *text)
 }
 
 /* The namespace lives as long as a process is in it or somebody holds it: a child that only waits
- * is in it until we hold it. */
-int cell_make_owner(uint64_t guest_uid, int *out, struct brig_error *err)
+ * is in it until we hold it. It is told to end, and reaped when it has had the time to. */
+int owner_make(struct owner *owner, uint64_t guest_uid, struct brig_error *err)
 {
     char map[48], path[48];
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return error_system(err, STAGE, errno, "cannot make a pipe: %s", strerror(errno));
     autofd read_end = ends[0], write_end = ends[1];
-    struct holder holder = {.read_end = read_end, .write_end = write_end};
-    autofd pidfd = -1;
+    owner->holder.read_end = read_end;
+    owner->holder.write_end = write_end;
     uint64_t all = ~UINT64_C(0), before; /* no handler of the host may run in the holder */
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-    long pid = enter_holder(&holder, &pidfd);
+    long pid = enter_holder(&owner->holder, &owner->pidfd);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     if (pid < 0)
         return error_system(err, STAGE, (int)-pid, "cannot make a user namespace: %s",
@@ -127,19 +127,26 @@ int cell_make_owner(uint64_t guest_uid, int *out, struct brig_error *err)
     int ret = write_map((pid_t)pid, "uid_map", map);
     if (ret == 0)
         ret = write_map((pid_t)pid, "gid_map", map);
-    int fd = ret == 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (ret == 0 && fd < 0)
-        ret = -errno;
-    siginfo_t info;
-    fd_close_at(&write_end); /* ends the holder, should the signal not */
-    syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-    while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR) {
+    if (ret == 0) {
+        owner->user = open(path, O_RDONLY | O_CLOEXEC);
+        ret = owner->user < 0 ? -errno : 0;
     }
+    /* Closing our end of the pipe ends it, should the signal not. */
+    syscall(SYS_pidfd_send_signal, owner->pidfd, SIGKILL, NULL, 0);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "cannot map ids into a user namespace: %s",
                             strerror(-ret));
-    *out = fd;
     return 0;
+}
+
+void owner_done(struct owner *owner)
+{
+    siginfo_t info;
+    fd_close_at(&owner->user);
+    while (owner->pidfd >= 0 && waitid(P_PIDFD, (id_t)owner->pidfd, &info, WEXITED | __WALL) < 0 &&
+           errno == EINTR) {
+    }
+    fd_close_at(&owner->pidfd);
 }
 
 static void add_own_map(struct view *view)

@@ -3,6 +3,7 @@
 #define LIB_CELL_H
 
 #include "brig.h"
+#include "child/enter.h"
 #include "view.h"
 
 /* What a guest that root starts is called inside: many programs do other things for 0. */
@@ -37,7 +38,15 @@ void cell_describe(const struct cell_op *op, char *out, size_t size);
 /* Is it an id that only guests of root have? */
 bool cell_is_guest(uint64_t uid);
 
-/* As root: a user namespace for mounts, in which files of root are the guest's. */
-int cell_make_owner(uint64_t guest_uid, int *out, struct brig_error *err);
+/* As root: a user namespace for mounts, in which files of root are the guest's. Shares our memory
+ * with a process until owner_done(), which has to be called whatever owner_make() said. */
+struct owner {
+    int user; /* the namespace */
+    int pidfd;
+    struct holder holder;
+};
+
+int owner_make(struct owner *owner, uint64_t guest_uid, struct brig_error *err);
+void owner_done(struct owner *owner);
 
 #endif

@@ -87,11 +87,16 @@ int source_open(struct source *source, const char *what, const char *path, struc
         return error_memory(err, STAGE);
     *source = (struct source){
         .path = copy,
-        .device = ((uint64_t)major(st.st_dev) << 32) | minor(st.st_dev),
+        .device = source_device(&st),
         .inode = st.st_ino,
         .folder = S_ISDIR(st.st_mode),
     };
     return 0;
+}
+
+uint64_t source_device(const struct stat *st)
+{
+    return ((uint64_t)major(st->st_dev) << 32) | minor(st->st_dev);
 }
 
 void source_done(struct source *source)

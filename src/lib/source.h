@@ -6,6 +6,7 @@
 #define LIB_SOURCE_H
 
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "brig.h"
 
@@ -17,6 +18,7 @@ struct source {
 
 /* `what` begins the message: "--ro", "workdir". */
 int source_open(struct source *source, const char *what, const char *path, struct brig_error *err);
+uint64_t source_device(const struct stat *st); /* as the child compares it */
 void source_done(struct source *source);
 
 #endif

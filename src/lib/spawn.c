@@ -27,7 +27,7 @@ struct launch {
     struct init_setup setup;
     int control, stdin_read, out_write, err_write;
     int tasks[GROUP_FOLDERS_MAX];
-    int owner; /* user namespace for mounts, or -1 */
+    struct owner owner;
     int start; /* where a guest without a cell starts, if not in the work folder; -1 */
 };
 
@@ -132,7 +132,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
         }
     }
     if (ret == 0 && plan->cell.needs_user)
-        ret = cell_make_owner(plan->cell.guest_uid, &launch->owner, err);
+        ret = owner_make(&launch->owner, plan->cell.guest_uid, err);
     if (ret == 0 && plan->use_group)
         ret = group_create(&spawned->group, &brig->place, &plan->group_limits, err);
     if (ret < 0)
@@ -148,7 +148,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
     int start = launch->start >= 0 ? launch->start : plan->workdir;
     add_slot(launch, plan->cell.used ? brig->pidfd : start);
-    add_slot(launch, launch->owner >= 0 ? launch->owner : brig->pidfd);
+    add_slot(launch, launch->owner.user >= 0 ? launch->owner.user : brig->pidfd);
     add_slot(launch, brig->pidfd); /* CELL_KEEP_RULES puts the rules there */
     launch->enter.clone_flags = plan->cell.clone_flags;
     launch->enter.ops = plan->cell.view.ops;
@@ -203,7 +203,7 @@ int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *p
                             .stdin_read = -1,
                             .out_write = -1,
                             .err_write = -1,
-                            .owner = -1,
+                            .owner = {.user = -1, .pidfd = -1},
                             .start = -1};
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
@@ -219,7 +219,7 @@ int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *p
     fd_close_at(&launch.stdin_read);
     fd_close_at(&launch.out_write);
     fd_close_at(&launch.err_write);
-    fd_close_at(&launch.owner);
+    owner_done(&launch.owner);
     fd_close_at(&launch.start);
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         fd_close_at(&launch.tasks[i]);

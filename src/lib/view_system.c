@@ -1,37 +1,39 @@
 /* What a cell shows of the system: the least that programs need, or all of it read-only; and what
  * is the cell's own, /dev and /proc. */
+#include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "view_build.h"
 
 #define STAGE    "view"
 #define SHM_SIZE (UINT64_C(64) << 20)
 
-/* A part of the system, if this host has it: a link as a link, and for look-ups what is behind it.
- */
-static int add_part(struct view *view, const char *path, struct brig_error *err)
+/* A file that fits a page costs less as a copy than as a mount. */
+#define COPY_MAX 4096
+
+static int copy_file(struct view *view, const char *path, struct brig_error *err)
 {
-    struct stat st;
-    if (lstat(path, &st) < 0)
-        return 0;
-    char real[PATH_MAX];
-    if (!realpath(path, real))
-        return 0;
-    bool deep = view_is_within(path, "/etc") && strchr(path + 5, '/');
-    if (S_ISLNK(st.st_mode) && view_is_within(real, "/usr") && !deep) {
-        const char *to = view_text(view, real);
-        view_add(view, CELL_LINK, to, path + 1);
-        view_note(view, path, to, false, true);
-        return 0;
-    }
+    char text[COPY_MAX + 1];
+    ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
+    if (len < 0)
+        return error_system(err, STAGE, (int)-len, "%s: %s", path, strerror((int)-len));
+    if (strlen(text) != (size_t)len)
+        return error_refused(err, STAGE, "%s: is not a text", path);
+    view_add(view, CELL_FILE, view_text(view, text), path + 1)->a = 0644;
+    return 0;
+}
+
+static int bind_part(struct view *view, const char *path, const char *real, struct brig_error *err)
+{
     struct source source;
     int ret = source_open(&source, "view", real, err);
     if (ret == 0) {
@@ -39,6 +41,33 @@ static int add_part(struct view *view, const char *path, struct brig_error *err)
         source_done(&source);
     }
     return ret;
+}
+
+/* A part of the system, if this host has it: a link as a link, and for look-ups what is behind it.
+ */
+static int add_part(struct view *view, const char *path, struct brig_error *err)
+{
+    struct stat st;
+    char real[PATH_MAX];
+    bool deep = view_is_within(path, "/etc") && strchr(path + 5, '/');
+    if (lstat(path, &st) < 0)
+        return 0;
+    if (deep || S_ISLNK(st.st_mode)) {
+        if (!realpath(path, real))
+            return 0;
+        if (deep || !view_is_within(real, "/usr"))
+            return bind_part(view, path, real, err);
+        const char *to = view_text(view, real);
+        view_add(view, CELL_LINK, to, path + 1);
+        view_note(view, path, to, false, true);
+        return 0;
+    }
+    /* In the root or in /etc, and no link: there is nothing to resolve. The child compares it. */
+    if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX && (st.st_mode & S_IROTH))
+        return copy_file(view, path, err);
+    struct source source = {(char *)(uintptr_t)path, source_device(&st), st.st_ino,
+                            S_ISDIR(st.st_mode)};
+    return view_bind(view, &source, path, false, false, err);
 }
 
 static int add_parts(struct view *view, const char *const *paths, struct brig_error *err)
@@ -146,7 +175,7 @@ static int add_devices(struct view *view, struct brig_error *err)
         view_add(view, CELL_FILE, "", target + 1)->a = 0644;
         struct cell_op *op = view_add(view, CELL_BIND, target, target + 1);
         op->a = CELL_DEVICE;
-        op->b = ((uint64_t)major(st.st_dev) << 32) | minor(st.st_dev);
+        op->b = source_device(&st);
         op->c = st.st_ino;
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
@@ -174,8 +203,15 @@ static void add_proc(struct view *view)
         "proc/cmdline",    "proc/bootconfig",
     };
     view_add(view, CELL_PROC, NULL, "proc")->a = !view->guest_uid;
-    for (size_t i = 0; i < sizeof masked / sizeof *masked; i++)
-        cover(view, "dev/null", masked[i]);
+    for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
+        char path[64];
+        struct stat st;
+        snprintf(path, sizeof path, "/%s", masked[i]);
+        /* What is root's alone is closed to the guest as it is: it has nobody's id, and no rights.
+         */
+        if (lstat(path, &st) == 0 && (st.st_mode & S_IRWXO))
+            cover(view, "dev/null", masked[i]);
+    }
     view_add(view, CELL_FILE, "00000000-0000-0000-0000-000000000000\n", "dev/.boot_id")->a = 0444;
     cover(view, "dev/.boot_id", "proc/sys/kernel/random/boot_id");
 }
