@@ -80,6 +80,7 @@ void finish_run(struct brig_run *run)
     group_read(&run->spawned.group, &counters);
     int removed = group_remove(&run->spawned.group);
     facts->stuck = facts->stuck || removed < 0;
+    facts->sampled = !run->plan.use_group;
     facts->left_files = spawn_clear(&run->spawned) < 0;
     facts->oom_kills = counters.oom_kills;
     facts->pids_refused = run->plan.use_group ? run->pids_refused : BRIG_UNKNOWN;

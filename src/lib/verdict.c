@@ -203,6 +203,24 @@ static void note_exited(const struct facts *facts, struct buf *out)
                    (unsigned long long)facts->limits.pids);
 }
 
+/* It ended by itself before a sample saw that it was over; the kernel remembers how large it was.
+ */
+static bool was_over_unseen(const struct facts *facts, const struct verdict *verdict)
+{
+    uint64_t peak = facts->usage.memory_peak_bytes;
+    return facts->sampled && verdict->status != BRIG_MEMORY_LIMIT && peak != BRIG_UNKNOWN &&
+           facts->limits.memory_bytes != BRIG_UNLIMITED && peak > facts->limits.memory_bytes;
+}
+
+static void note_unseen(const struct facts *facts, struct buf *out)
+{
+    buf_text(out, " Its memory reached ");
+    add_size(out, facts->usage.memory_peak_bytes);
+    buf_text(out, ", over its limit of ");
+    add_size(out, facts->limits.memory_bytes);
+    buf_text(out, ", between two samples: without a cgroup the limit is kept by sampling.");
+}
+
 void verdict_notes(const struct facts *facts, const struct verdict *verdict, struct buf *out)
 {
     switch (verdict->status) {
@@ -246,6 +264,8 @@ void verdict_notes(const struct facts *facts, const struct verdict *verdict, str
             buf_text(out, " ");
         note_truncated(facts, out);
     }
+    if (was_over_unseen(facts, verdict))
+        note_unseen(facts, out);
     for (size_t i = 0; i < 2; i++) {
         /* A reader that has enough goes away; that is nothing to speak of. */
         if (facts->sink_errors[i] && facts->sink_errors[i] != EPIPE)

@@ -33,6 +33,7 @@ struct facts {
     uint64_t output_omitted;
     int sink_errors[2]; /* errno of a sink that failed: stdout, stderr */
     bool truncate_output;
+    bool sampled;    /* without a cgroup: memory and processes were looked at now and then */
     bool left_files; /* its folder on disk could not be removed */
     bool stuck;      /* SIGKILL was sent and not all of it ended within the time for that */
     struct brig_usage usage;

@@ -191,7 +191,9 @@ def test_attack_55_limits_hold_when_the_group_cannot_be_made(probe, call):
             continue
         result = json.loads(done.stdout)
         if result["status"] not in ("memory_limit", "error") and "ESCAPED" in (result["stdout"] or ""):
-            if "memory" in result["isolation"]["layers"]:
+            # Too short to be seen while it ran: then that is said.
+            unseen = "between two samples" in (result["notes"] or "")
+            if "memory" in result["isolation"]["layers"] and not unseen:
                 wrong.append(f"{what}: memory is claimed ({result['isolation']['layers']['memory']}), "
                              f"200 MiB were used: {result['status']}")
     assert not wrong, "\n".join(wrong)

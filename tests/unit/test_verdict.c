@@ -372,6 +372,19 @@ static void test_a_name_that_the_guest_chose_is_safe_to_print(void **state)
     assert_contains(notes_of(&facts), "\\x01\\x01");
 }
 
+static void test_memory_that_no_sample_saw_is_said(void **state)
+{
+    struct facts facts = clean();
+    facts.limits.memory_bytes = 64 << 20;
+    facts.usage.memory_peak_bytes = 200 << 20;
+    assert_string_equal(notes_of(&facts), ""); /* a group holds it: what it counts is not over */
+    facts.sampled = true;
+    assert_int_equal(verdict_of(&facts).status, BRIG_EXITED);
+    assert_contains(notes_of(&facts), "Its memory reached 200 MiB, over its limit of 64 MiB");
+    facts.usage.memory_peak_bytes = 64 << 20;
+    assert_string_equal(notes_of(&facts), "");
+}
+
 static void test_every_status_can_be_reached_by_random_facts_and_is_printable(void **state)
 {
     struct random random = {10};
@@ -413,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_cpu_time_by_the_kernels_signal),
         cmocka_unit_test(test_output_over_its_budget),
         cmocka_unit_test(test_truncated_output_is_said_and_not_a_limit),
+        cmocka_unit_test(test_memory_that_no_sample_saw_is_said),
         cmocka_unit_test(test_an_init_that_was_killed_is_an_error),
         cmocka_unit_test(test_an_oom_kill_of_the_main_process_names_it),
         cmocka_unit_test(test_an_oom_kill_below_a_main_process_that_exits_with_0_is_memory),
