@@ -66,8 +66,13 @@ class Probe:
         return result
 
 
-def pytest_collection_modifyitems(items):
-    """No probe hangs: each gets a limit of its own unless it has set one."""
+def pytest_collection_modifyitems(config, items):
+    """What says nothing about an ordinary user is not run as one; and no probe hangs: each gets a
+    limit of its own unless it has set one."""
+    meaningless = [item for item in items if item.get_closest_marker("root_only")
+                   and item.callspec.params.get("probe") == "user"]
+    items[:] = [item for item in items if item not in meaningless]
+    config.hook.pytest_deselected(items=meaningless)
     for item in items:
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(120 * SLOW))

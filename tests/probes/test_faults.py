@@ -51,10 +51,9 @@ def test_attack_53_output_on_a_full_disk(probe):
     assert b"No space left" in done.stderr
 
 
+@pytest.mark.root_only("an ordinary user cannot mount the small file system")
 def test_attack_53_result_on_a_small_file_system(probe):
     """A result that does not fit leaves a message and 125; never half a result and 0."""
-    if probe.user != "root":
-        pytest.skip("does not apply: an ordinary user cannot mount the small file system")
     place = os.path.join(probe.work, "small")
     os.mkdir(place)
     script = f'mount -t tmpfs -o size=4k none "{place}" && exec "$@"'

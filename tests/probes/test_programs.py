@@ -182,11 +182,10 @@ def test_gcc_and_make(at_work):
     assert at_work("p/main") == "42 42\n"
 
 
+@pytest.mark.root_only("without a cgroup RLIMIT_DATA bounds what may be reserved: docs/SECURITY-MODEL.md")
 @needs("g++")
 def test_cpp_with_sanitizer(at_work):
     """AddressSanitizer reserves terabytes of address space, and reads /proc/self/maps."""
-    if at_work.probe.user != "root":
-        pytest.skip("does not apply: without a cgroup RLIMIT_DATA bounds what may be reserved: docs/SECURITY-MODEL.md")
     write(at_work.probe, "a.cc", "#include <vector>\n#include <cstdio>\nint main() { std::vector<int> v(10, 4); printf(\"%d\\n\", v[3]); }\n")
     at_work("g++", "-fsanitize=address,undefined", "-o", "a", "a.cc")
     assert at_work("./a", options=("-e", "ASAN_OPTIONS=detect_leaks=0")) == "4\n"

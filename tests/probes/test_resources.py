@@ -141,10 +141,9 @@ def test_attack_33_bomb(probe, kind):
     assert frame.wait_until(lambda: not probe.brig.survivors(), 2)
 
 
+@pytest.mark.root_only("no group for an ordinary user here: sampling cannot cap, only end")
 def test_attack_33_bomb_is_capped_while_it_runs(probe):
     """on-pids-limit fail: it stays, at the limit."""
-    if probe.user != "root":
-        pytest.skip("does not apply: no group for an ordinary user here: sampling cannot cap, only end")
     result = probe.cell("""
 import os, time
 n = 0

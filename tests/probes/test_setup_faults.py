@@ -99,11 +99,10 @@ def test_what_was_asked_for_is_refused(probe, what, option):
 
 # ---- cgroups ---------------------------------------------------------------------------------
 
+@pytest.mark.root_only("an ordinary user has no groups here in the first place")
 @pytest.mark.parametrize("how", ["ro", "empty"])
 def test_cgroup_file_system_cannot_be_used(probe, how):
     """Read-only, or not there at all: sampling, and it is said; asked for by name, refused."""
-    if probe.user != "root":
-        pytest.skip("does not apply: an ordinary user has no groups here in the first place")
     mount = ('for d in /sys/fs/cgroup /sys/fs/cgroup/*; do mount -o remount,ro,bind "$d" 2>/dev/null; done'
              if how == "ro" else "mount -t tmpfs -o ro none /sys/fs/cgroup")
     before = ["unshare", "-m", "sh", "-c", f'{mount}; exec "$@"', "sh"]
@@ -123,11 +122,10 @@ def test_cgroup_file_system_cannot_be_used(probe, how):
     assert rows["cgroup"]["state"] == "missing" and rows["cgroup"]["why"] and rows["cgroup"]["fix"]
 
 
+@pytest.mark.root_only("an ordinary user has no groups here in the first place")
 @needs_strace
 def test_group_cannot_be_made(probe):
     """No space for one more group: refused by name, or sampled; nothing half made is left."""
-    if probe.user != "root":
-        pytest.skip("does not apply: an ordinary user has no groups here in the first place")
     for when in (1, 2, 3, 4):
         for call in ("mkdirat", "mkdir"):
             done, seconds = run_with(probe, strace(call, "ENOSPC", when))
