@@ -213,7 +213,8 @@ def test_attack_55_success_that_did_nothing_is_not_believed_by_doctor(probe, cal
         return
     said = {row["name"]: row["state"] for row in json.loads(done.stdout)["layers"]}
     if call in ("setresuid", "setresgid", "setgroups", "setns") and probe.user == "user":
-        pytest.skip("does not apply: not called for an ordinary user")
+        assert said[layer] == "ok" and done.returncode == 0, said  # not called for this user
+        return
     result, _ = run_with(probe, before)
     if result.returncode == 0:
         outcome = json.loads(result.stdout)
@@ -272,12 +273,11 @@ def memory_group(size):
     with open("/proc/self/cgroup", encoding="ascii") as own:
         rows = [line.strip().split(":", 2) for line in own]
     v1 = [path for _, names, path in rows if "memory" in names.split(",")]
-    if not v1 or not os.path.isdir("/sys/fs/cgroup/memory"):
-        pytest.skip("does not apply: needs the memory controller of cgroup v1")
-    folder = "/sys/fs/cgroup/memory" + v1[0].rstrip("/") + "/" + name
+    folder = f"/sys/fs/cgroup/memory{v1[0].rstrip('/')}/{name}" if v1 else f"/sys/fs/cgroup/{name}"
     os.mkdir(folder)
     try:
-        with open(folder + "/memory.limit_in_bytes", "w", encoding="ascii") as limit:
+        limit_file = "memory.limit_in_bytes" if v1 else "memory.max"
+        with open(f"{folder}/{limit_file}", "w", encoding="ascii") as limit:
             limit.write(str(size))
         yield folder
     finally:
@@ -294,8 +294,6 @@ def memory_group(size):
 
 def test_attack_57_supervisor_killed_for_memory(probe):
     """brig keeps more output than its own group has memory for: it is killed, and the cell with it."""
-    if os.geteuid() != 0:
-        pytest.skip("does not apply: needs root to make a group")
     held = os.path.join(probe.work, "held")
     with open(held, "wb") as lock:
         os.chmod(held, 0o666)

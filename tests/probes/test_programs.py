@@ -136,8 +136,6 @@ print("ok")
 def test_python_virtual_environment(at_work):
     """A venv in the work folder, without the network."""
     probe = at_work.probe
-    if not os.path.isdir("/usr/lib/python3/dist-packages") and not shutil.which("virtualenv"):
-        pytest.skip("no venv here")
     at_work(PYTHON, "-m", "venv", "--without-pip", "env")
     assert at_work(os.path.join(probe.work, "env/bin/python3"), "-c", "import sys; print(sys.prefix != sys.base_prefix)") == "True\n"
 

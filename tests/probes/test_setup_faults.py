@@ -217,11 +217,10 @@ def test_container_files_outside(container, code):
 
 
 @x86
-@pytest.mark.parametrize("path", ["/root/.bashrc", "/etc/shadow", "/var/log", "/home", "/proc/1/environ", "/sys/kernel", "/dev/sda", "/dev/mem"])
+@pytest.mark.parametrize("path", filter(os.path.exists, (
+    "/root/.bashrc", "/etc/shadow", "/var/log", "/home", "/proc/1/environ", "/sys/kernel", "/dev/sda", "/dev/mem")))
 def test_container_places_of_the_host(probe, path):
     """Not readable, whoever started it."""
-    if not os.path.exists(path):
-        pytest.skip("does not apply: not on this machine")
     result = degraded(probe, f"""
 import os
 try:
