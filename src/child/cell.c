@@ -12,7 +12,7 @@
 #include <linux/sockios.h>
 #include <linux/stat.h>
 
-#include "sys.h"
+#include "text.h"
 
 #define AF_INET_      2
 #define SOCK_DGRAM_   2
@@ -24,24 +24,6 @@ struct state {
     int root;  /* of the new tree, once there is one */
     int rules; /* landlock */
 };
-
-static uint64_t length(const char *text)
-{
-    uint64_t n = 0;
-    while (text[n])
-        n++;
-    return n;
-}
-
-static long write_path(const char *path, const char *text)
-{
-    long fd = sys4(__NR_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    long n = sys3(__NR_write, fd, text, length(text));
-    sys1(__NR_close, fd);
-    return n < 0 ? n : 0;
-}
 
 /* An ordinary user may map its own id, and only without setgroups. */
 static long map_self(const struct cell_op *op)
@@ -135,24 +117,12 @@ static void octal(uint64_t mode, char out[8])
     out[4] = 0;
 }
 
-static void decimal(uint64_t value, char out[24])
-{
-    char digits[24];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (n)
-        *out++ = digits[--n];
-    *out = 0;
-}
-
 /* owner 0 is whoever mounts it. */
 static long new_tmpfs(const char *size, uint64_t mode, uint64_t owner)
 {
     char mode_text[8], owner_text[24];
     octal(mode, mode_text);
-    decimal(owner, owner_text);
+    put_number(owner_text, owner);
     const struct setting settings[] = {
         {"mode", mode_text}, {"size", size},      {"nr_inodes", "100000"},
         {"uid", owner_text}, {"gid", owner_text},
@@ -228,7 +198,7 @@ static long make_file(const struct state *state, const struct cell_op *op)
                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->a);
     if (fd < 0)
         return fd;
-    long n = sys3(__NR_write, fd, op->source, length(op->source));
+    long n = sys3(__NR_write, fd, op->source, text_length(op->source));
     sys1(__NR_close, fd);
     return n < 0 ? n : 0;
 }
@@ -369,7 +339,7 @@ static long run_one(struct state *state, const struct cell_op *op)
     case CELL_CHDIR:
         return sys1(__NR_chdir, op->source);
     case CELL_HOSTNAME:
-        return sys2(__NR_sethostname, op->source, length(op->source));
+        return sys2(__NR_sethostname, op->source, text_length(op->source));
     case CELL_KEEP_CAPS:
         return keep_capabilities(op->a);
     case CELL_RULES:

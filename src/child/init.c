@@ -29,7 +29,7 @@
 #include <stdbool.h>
 
 #include "protocol.h"
-#include "sys.h"
+#include "text.h"
 #include "tree.h"
 
 /* From the C library's headers, which the kernel's do not have. */
@@ -163,16 +163,8 @@ static void send_report(const struct init_report *report)
 /* A zombie still has its name. */
 static void read_comm(int pid, char comm[16])
 {
-    char path[32] = "/proc/";
-    char digits[12];
-    int n = 0, at = 6;
-    for (int value = pid; value; value /= 10)
-        digits[n++] = (char)('0' + value % 10);
-    while (n)
-        path[at++] = digits[--n];
-    for (const char *suffix = "/comm"; *suffix; suffix++)
-        path[at++] = *suffix;
-    path[at] = 0;
+    char path[NUMBER_MAX + 16];
+    put_text(put_number(put_text(path, "/proc/"), (uint64_t)pid), "/comm");
     comm[0] = 0;
     long fd = sys4(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)

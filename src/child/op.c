@@ -10,7 +10,7 @@
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 
-#include "sys.h"
+#include "text.h"
 
 /* "0" names the writing thread itself. Writing that to `tasks` moves only this thread, which the
  * kernel does without its global lock: 30 µs where a pid in cgroup.procs costs an RCU grace period
@@ -35,41 +35,16 @@ static long set_user(uint64_t uid, uint64_t gid)
     return ret < 0 ? ret : sys3(__NR_setresuid, uid, uid, uid);
 }
 
-static uint64_t append_number(char *text, uint64_t at, uint64_t value)
-{
-    char digits[24];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (n)
-        text[at++] = digits[--n];
-    return at;
-}
-
-static long write_path(const char *path, const char *text, uint64_t len)
-{
-    long fd = sys4(__NR_openat, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    long n = sys3(__NR_write, fd, text, len);
-    sys1(__NR_close, fd);
-    return n < 0 ? n : 0;
-}
-
 /* The kernel takes a map of one's own id from anybody, if setgroups is given up. */
 static long map_ids(const struct op *op)
 {
-    char map[64];
-    uint64_t len = append_number(map, 0, op->b);
-    map[len++] = ' ';
-    len = append_number(map, len, op->a);
-    map[len++] = ' ';
-    map[len++] = '1';
-    long ret = write_path("/proc/self/setgroups", "deny", 4);
+    char map[2 * NUMBER_MAX + 4];
+    char *end = put_text(put_number(map, op->b), " ");
+    put_text(put_number(end, op->a), " 1");
+    long ret = write_path("/proc/self/setgroups", "deny");
     if (ret == 0)
-        ret = write_path("/proc/self/uid_map", map, len);
-    return ret < 0 ? ret : write_path("/proc/self/gid_map", map, len);
+        ret = write_path("/proc/self/uid_map", map);
+    return ret < 0 ? ret : write_path("/proc/self/gid_map", map);
 }
 
 /* The change of user takes the capabilities out of effect, and hosts that forbid user namespaces to
@@ -111,14 +86,13 @@ static long bound_counters(void)
 {
     static const struct {
         const char *path, *value;
-        uint64_t len;
     } counters[] = {
-        {"/proc/sys/user/max_user_namespaces", "0", 1},
-        {"/proc/sys/user/max_inotify_instances", "32", 2},
-        {"/proc/sys/user/max_inotify_watches", "16384", 5},
+        {"/proc/sys/user/max_user_namespaces", "0"},
+        {"/proc/sys/user/max_inotify_instances", "32"},
+        {"/proc/sys/user/max_inotify_watches", "16384"},
     };
     for (uint32_t i = 0; i < sizeof counters / sizeof *counters; i++) {
-        long ret = write_path(counters[i].path, counters[i].value, counters[i].len);
+        long ret = write_path(counters[i].path, counters[i].value);
         if (ret < 0 && ret != -ENOENT) /* a kernel that does not count it */
             return ret;
     }

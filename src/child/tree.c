@@ -5,25 +5,7 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
-#include "sys.h"
-
-/* "prefix" + number + "suffix", NUL-terminated. */
-static void make_path(char *out, const char *prefix, uint32_t number, const char *suffix)
-{
-    char digits[12];
-    uint32_t n = 0;
-    while (*prefix)
-        *out++ = *prefix++;
-    do {
-        digits[n++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number);
-    while (n)
-        *out++ = digits[--n];
-    while (*suffix)
-        *out++ = *suffix++;
-    *out = 0;
-}
+#include "text.h"
 
 struct list {
     struct tree_node *nodes;
@@ -78,7 +60,7 @@ static long add_process(struct list *list, int pid)
         char bytes[2048];
         struct entry align;
     } entries;
-    make_path(path, "/proc/", (uint32_t)pid, "/task");
+    put_text(put_number(put_text(path, "/proc/"), (uint32_t)pid), "/task");
     long fd = sys4(__NR_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
@@ -90,7 +72,7 @@ static long add_process(struct list *list, int pid)
             at += entry->size;
             if (!tid)
                 continue;
-            make_path(path, "", tid, "/children");
+            put_text(put_number(path, tid), "/children");
             ret = add_children(list, (int)fd, path, pid);
         }
     }
@@ -114,7 +96,7 @@ long tree_list(int root, struct tree_node *nodes, uint32_t max)
 static int read_parent(int pid)
 {
     char path[32], text[512];
-    make_path(path, "/proc/", (uint32_t)pid, "/stat");
+    put_text(put_number(put_text(path, "/proc/"), (uint32_t)pid), "/stat");
     long fd = sys4(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return -1;

@@ -447,6 +447,14 @@ static const struct brig_layer *find_layer(const struct plan *plan, const char *
     return NULL;
 }
 
+static void set_layer(struct plan *plan, const char *name, const char *how)
+{
+    for (size_t i = 0; i < plan->layer_count; i++) {
+        if (strcmp(plan->layers[i].name, name) == 0)
+            plan->layers[i].how = how;
+    }
+}
+
 static int check_required(const struct plan *plan, const struct strings *lists,
                           struct brig_error *err)
 {
@@ -530,6 +538,11 @@ static int make_cell(struct plan *plan, const struct brig_spec *spec, const char
                                   plan->use_group, err);
     if (ret < 0)
         return ret;
+    /* So that it is not taken for the folder that brig was started in. */
+    if (!no_cell && plan->cell.start == plan->cell.view.home)
+        set_layer(plan, "view",
+                  "only what it needs exists; brig was started in a home or a system folder, which "
+                  "is not shown unless --workdir names it");
     if (no_cell && plan->cell.landlock <= 0)
         return error_refused(err, STAGE, "neither a cell (%s) nor landlock (%s) can be had here",
                              no_cell, strerror(-plan->cell.landlock));

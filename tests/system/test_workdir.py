@@ -124,6 +124,15 @@ def test_workdir_is_not_all_of_a_home(brig, tmp_path):
     assert os.listdir(tmp_path) == ["secret"]
 
 
+def test_result_says_that_the_current_folder_is_not_shown(brig, tmp_path):
+    def view(folder):
+        done = brig.run("--json", "--", "pwd", cwd=folder, env={**os.environ, "HOME": str(tmp_path)})
+        return json.loads(done.stdout)["isolation"]["layers"]["view"]
+    (tmp_path / "project").mkdir()
+    assert "--workdir" in view(tmp_path) and "--workdir" in view("/etc")
+    assert "--workdir" not in view(tmp_path / "project")
+
+
 def test_workdir_is_all_of_a_home_if_asked_for(brig, tmp_path):
     done = home_of(brig, tmp_path, "-w", tmp_path)
     assert (done.returncode, done.stdout.decode()) == (0, f"{tmp_path}\n")
