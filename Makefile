@@ -19,6 +19,7 @@ run: all
 
 test:
 	@tools/setup build test vm
+	@[ ! -e build/build.ninja ] || [ -e build/tests ] || meson setup --reconfigure build >/dev/null
 	@$(MAKE) --no-print-directory all build-asan/build.ninja
 	@ninja -C build-asan
 	@tools/test

@@ -151,6 +151,19 @@ struct brig;
 BRIG_API int brig_open(struct brig **out, struct brig_error *err);
 BRIG_API void brig_close(struct brig *brig);
 
+/* Keep up to `cells` cells (at most 64) built ahead for runs like `spec`: brig_start() of a spec with
+ * the same limits, view and network takes one, whatever its command, environment, streams, timeouts
+ * and output limits are, and starts in a fraction of the time. Each is used once; a thread of the
+ * library's own builds the next ones and removes what is over. Where none is ready, or none fits, a
+ * run builds its own as always. 0 cells: no more for this spec. The first cell is built before this
+ * returns; fails if none can be built here.
+ *
+ * What a process inherits (umask, priority, processors) a warm cell has from when it was built. */
+BRIG_API int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
+                       struct brig_error *err);
+/* How many are ready for this spec. */
+BRIG_API unsigned brig_warm_ready(struct brig *brig, const struct brig_spec *spec);
+
 /* ---- run ---------------------------------------------------------------------------------- */
 
 struct brig_run;
@@ -174,6 +187,9 @@ BRIG_API int brig_run_wait(struct brig_run *run, int timeout_ms);
 /* End the run: SIGTERM to the tree, kill-after, SIGKILL. `why` goes into the notes, may be NULL. A
  * second call does not wait for kill-after. Harmless when the run is over. */
 BRIG_API void brig_run_cancel(struct brig_run *run, const char *why);
+
+/* Did it start from a cell that was built ahead? */
+BRIG_API bool brig_run_was_warm(const struct brig_run *run);
 
 /* The process id of brig's init for this run, in the caller's pid namespace. */
 BRIG_API int brig_run_pid(const struct brig_run *run);
@@ -285,6 +301,7 @@ struct brig_isolation {
     const char *tier; /* "cell", or "degraded": no namespaces, landlock and seccomp only */
     const struct brig_layer *layers;
     size_t count;
+    bool warm; /* the cell was built ahead */
 };
 
 struct brig_result {

@@ -26,3 +26,32 @@ int error_set(struct brig_error *err, enum brig_fault fault, const char *stage, 
     }
     return errnum ? -errnum : -EINVAL;
 }
+
+const char *error_text(int errnum)
+{
+    static const struct {
+        int errnum;
+        const char *text;
+    } rows[] = {
+        {EIO, "Input/output error"},
+        {ECHILD, "No child processes"},
+        {ENOMEM, "Cannot allocate memory"},
+        {EBUSY, "Device or resource busy"},
+        {EXDEV, "Invalid cross-device link"},
+        {ENFILE, "Too many open files in system"},
+        {EMFILE, "Too many open files"},
+        {ESPIPE, "Illegal seek"},
+        {ENAMETOOLONG, "File name too long"},
+        {ELOOP, "Too many levels of symbolic links"},
+        {ETIMEDOUT, "Timed out"},
+        {EDQUOT, "Disk quota exceeded"},
+        {ESTALE, "Stale file handle"},
+        {EUSERS, "Too many users"},
+        {EOPNOTSUPP, "Operation not supported"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].errnum == errnum)
+            return rows[i].text;
+    }
+    return strerror(errnum);
+}

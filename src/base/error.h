@@ -9,6 +9,9 @@
 int error_set(struct brig_error *err, enum brig_fault fault, const char *stage, int errnum,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* What an errno says, the same words with every C library. */
+const char *error_text(int errnum);
+
 #define error_usage(err, stage, ...)   error_set(err, BRIG_FAULT_USAGE, stage, 0, __VA_ARGS__)
 #define error_refused(err, stage, ...) error_set(err, BRIG_FAULT_REFUSED, stage, 0, __VA_ARGS__)
 #define error_system(err, stage, errnum, ...)                                                      \

@@ -4,18 +4,14 @@
 #include <linux/capability.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
-#include <linux/if.h>
 #include <linux/landlock.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/prctl.h>
-#include <linux/sockios.h>
 #include <linux/stat.h>
 
 #include "text.h"
 
-#define AF_INET_      2
-#define SOCK_DGRAM_   2
 #define MNT_DETACH_   2
 #define PERMISSIONS   07777
 #define AT_RECURSIVE_ 0x8000
@@ -23,6 +19,7 @@
 struct state {
     int root;  /* of the new tree, once there is one */
     int rules; /* landlock */
+    const struct holder *holder;
 };
 
 /* An ordinary user may map its own id, and only without setgroups. */
@@ -46,45 +43,61 @@ static long open_target(const struct state *state, const char *path)
     return sys4(__NR_openat2, state->root, path, &how, sizeof how);
 }
 
-/* What the plan looked at, if it is still there. */
-static long open_source(const struct state *state, const struct cell_op *op)
+static long open_source(const char *path)
 {
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
         .resolve = RESOLVE_NO_SYMLINKS,
     };
+    return sys4(__NR_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+/* Is it still what the plan looked at? */
+static long check_source(long fd, const struct cell_op *op)
+{
     struct statx st;
     st.stx_ino = st.stx_dev_major = st.stx_dev_minor = 0;
-    if (op->a & CELL_FROM_ROOT)
-        return open_target(state, op->source);
-    long fd = sys4(__NR_openat2, AT_FDCWD, op->source, &how, sizeof how);
-    if (fd < 0)
-        return fd;
     long ret = sys5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_INO, &st);
     uint64_t device = ((uint64_t)st.stx_dev_major << 32) | st.stx_dev_minor;
     if (ret == 0 && (device != op->b || st.stx_ino != op->c))
         ret = -ESTALE;
-    if (ret < 0)
-        sys1(__NR_close, fd);
-    return ret < 0 ? ret : fd;
+    return ret;
 }
 
 /* ---- file systems -------------------------------------------------------------------------- */
 
-struct setting {
-    const char *key, *value;
-};
+#define OPTIONS_MAX 160
+
+/* Set the options of "KEY=VALUE,KEY=VALUE" one by one. */
+static long set_options(long fs, const char *options)
+{
+    char text[OPTIONS_MAX];
+    if (text_length(options) >= sizeof text)
+        return -ENAMETOOLONG;
+    put_text(text, options);
+    long ret = 0;
+    for (char *at = text; *at && ret == 0;) {
+        char *key = at, *value;
+        while (*at != '=')
+            at++;
+        *at++ = 0;
+        value = at;
+        while (*at && *at != ',')
+            at++;
+        if (*at)
+            *at++ = 0;
+        ret = sys5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, key, value, 0);
+    }
+    return ret;
+}
 
 /* A new file system, not yet attached anywhere. */
-static long new_mount(const char *type, const struct setting *settings, uint32_t count,
-                      uint64_t attributes)
+static long new_mount(const char *type, const char *options, uint64_t attributes)
 {
     long fs = sys2(__NR_fsopen, type, FSOPEN_CLOEXEC);
     if (fs < 0)
         return fs;
-    long ret = 0;
-    for (uint32_t i = 0; i < count && ret == 0; i++)
-        ret = sys5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, settings[i].key, settings[i].value, 0);
+    long ret = options ? set_options(fs, options) : 0;
     if (ret == 0)
         ret = sys5(__NR_fsconfig, fs, FSCONFIG_CMD_CREATE, 0, 0, 0);
     if (ret == 0)
@@ -94,40 +107,33 @@ static long new_mount(const char *type, const struct setting *settings, uint32_t
 }
 
 /* Attach a mount in the new root and give it up. */
-static long attach(const struct state *state, long mount, const char *target)
+static long attach(const struct state *state, long mount, const struct cell_op *op)
 {
+    long ret;
     if (mount < 0)
         return mount;
-    long place = open_target(state, target);
-    long ret = place;
-    if (place >= 0) {
-        ret = sys5(__NR_move_mount, mount, "", place, "",
-                   MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
-        sys1(__NR_close, place);
+    if (op->a & CELL_OURS) { /* the current folder is the new root */
+        ret = sys5(__NR_move_mount, mount, "", AT_FDCWD, op->target, MOVE_MOUNT_F_EMPTY_PATH);
+    } else {
+        long place = open_target(state, op->target);
+        ret = place;
+        if (place >= 0) {
+            ret = sys5(__NR_move_mount, mount, "", place, "",
+                       MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+            sys1(__NR_close, place);
+        }
     }
     sys1(__NR_close, mount);
     return ret;
 }
 
-/* Mode as octal text, for a mount option. */
-static void octal(uint64_t mode, char out[8])
+/* Mount a file system in the new root. */
+static long mount_new(const struct state *state, const char *type, uint64_t attributes,
+                      const char *options, const struct cell_op *op)
 {
-    for (int i = 3; i >= 0; i--, mode >>= 3)
-        out[i] = (char)('0' + (mode & 7));
-    out[4] = 0;
-}
-
-/* owner 0 is whoever mounts it. */
-static long new_tmpfs(const char *size, uint64_t mode, uint64_t owner)
-{
-    char mode_text[8], owner_text[24];
-    octal(mode, mode_text);
-    put_number(owner_text, owner);
-    const struct setting settings[] = {
-        {"mode", mode_text}, {"size", size},      {"nr_inodes", "100000"},
-        {"uid", owner_text}, {"gid", owner_text},
-    };
-    return new_mount("tmpfs", settings, owner ? 5 : 3, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (op->a & CELL_OURS) /* the same with one call; the attributes have the bits of its flags */
+        return sys5(__NR_mount, type, op->target, type, attributes, options);
+    return attach(state, new_mount(type, options, attributes), op);
 }
 
 /* Over the old root, which stays reachable by path until the pivot. */
@@ -136,19 +142,25 @@ static long cover_root(struct state *state, long mount)
     if (mount < 0)
         return mount;
     state->root = (int)mount;
-    return sys5(__NR_move_mount, mount, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
+    long ret = sys5(__NR_move_mount, mount, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
+    return ret < 0 ? ret : sys1(__NR_fchdir, mount);
 }
 
-static long make_root(struct state *state, const char *size)
+static long make_root(struct state *state, const char *options)
 {
-    return cover_root(state, new_tmpfs(size, 0755, 0));
+    return cover_root(state, new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
 }
 
-static long clone_tree(int fd, uint64_t attributes, int owner)
+static long open_tree(long folder, const char *path, uint64_t flags)
+{
+    return sys3(__NR_open_tree, folder, path,
+                flags | AT_RECURSIVE_ | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+}
+
+/* Give a tree its attributes, and the owner of its files if there is one. Closed on failure. */
+static long set_tree(long tree, uint64_t attributes, int owner)
 {
     struct mount_attr attr = {.attr_set = attributes};
-    long tree = sys3(__NR_open_tree, fd, "",
-                     AT_EMPTY_PATH | AT_RECURSIVE_ | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
     if (tree < 0)
         return tree;
     long ret =
@@ -165,31 +177,37 @@ static long clone_tree(int fd, uint64_t attributes, int owner)
 
 static long make_host_root(struct state *state)
 {
-    long fd = sys4(__NR_openat, AT_FDCWD, "/", O_PATH | O_CLOEXEC, 0);
-    if (fd < 0)
-        return fd;
-    long tree = clone_tree((int)fd, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1);
-    sys1(__NR_close, fd);
-    return cover_root(state, tree);
+    long tree = open_tree(AT_FDCWD, "/", 0);
+    return cover_root(state,
+                      set_tree(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1));
+}
+
+/* A mount of what the caller named, with the owner that it is to have. */
+static long clone_named(const struct cell_op *op, uint64_t attributes)
+{
+    long source = open_source(op->source);
+    if (source < 0)
+        return source;
+    int owner = op->a & CELL_OWNER ? op->fd : -1;
+    long tree = check_source(source, op);
+    if (tree == 0)
+        tree = set_tree(open_tree(source, "", AT_EMPTY_PATH), attributes, owner);
+    /* Shown as its owners have it, then: the guest reads less, not more. */
+    if (tree == -EINVAL && owner >= 0 && (op->a & CELL_READ_ONLY))
+        tree = set_tree(open_tree(source, "", AT_EMPTY_PATH), attributes, -1);
+    sys1(__NR_close, source);
+    return tree;
 }
 
 static long bind_tree(const struct state *state, const struct cell_op *op)
 {
-    uint64_t attributes = MOUNT_ATTR_NOSUID;
-    if (!(op->a & CELL_DEVICE))
-        attributes |= MOUNT_ATTR_NODEV;
+    uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     if (op->a & CELL_READ_ONLY)
         attributes |= MOUNT_ATTR_RDONLY;
-    long source = open_source(state, op);
-    if (source < 0)
-        return source;
-    long tree = clone_tree((int)source, attributes, op->a & CELL_OWNER ? op->fd : -1);
-    /* Shown as its owners have it, then: the guest reads less, not more. */
-    if (tree == -EINVAL && (op->a & CELL_OWNER) && (op->a & CELL_READ_ONLY))
-        tree = clone_tree((int)source, attributes, -1);
-    sys1(__NR_close, source);
-    long ret = attach(state, tree, op->target);
-    return ret == -ENOENT && (op->a & CELL_OPTIONAL) ? 0 : ret;
+    long tree = op->a & CELL_SYSTEM
+                    ? set_tree(open_tree(AT_FDCWD, op->source, AT_SYMLINK_NOFOLLOW), attributes, -1)
+                    : clone_named(op, attributes);
+    return attach(state, tree, op);
 }
 
 static long make_file(const struct state *state, const struct cell_op *op)
@@ -198,9 +216,57 @@ static long make_file(const struct state *state, const struct cell_op *op)
                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->a);
     if (fd < 0)
         return fd;
-    long n = sys3(__NR_write, fd, op->source, text_length(op->source));
+    long n = op->b ? sys3(__NR_write, fd, op->source, op->b) : 0;
     sys1(__NR_close, fd);
+    if (n >= 0 && (uint64_t)n != op->b)
+        n = -ENOSPC;
     return n < 0 ? n : 0;
+}
+
+/* The host's own device, if it is the one that was meant. */
+static long open_device(const struct cell_op *op)
+{
+    struct statx st;
+    st.stx_mode = 0;
+    st.stx_rdev_major = st.stx_rdev_minor = 0;
+    long fd = open_source(op->source);
+    if (fd < 0)
+        return fd;
+    long ret = sys5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE, &st);
+    if (ret == 0 && ((st.stx_mode & 0170000) != 0020000 ||
+                     ((uint64_t)st.stx_rdev_major << 8 | st.stx_rdev_minor) != op->b))
+        ret = -ENODEV;
+    if (ret < 0)
+        sys1(__NR_close, fd);
+    return ret < 0 ? ret : fd;
+}
+
+static long make_node(const struct state *state, const struct cell_op *op)
+{
+    long ret = -EPERM;
+    if (op->a & CELL_MAKE)
+        ret = sys4(__NR_mknodat, state->root, op->target, 0020666, op->b);
+    if (ret != -EPERM)
+        return ret;
+    const struct cell_op place = {.target = op->target, .a = 0644};
+    long device = open_device(op);
+    if (device < 0)
+        return device;
+    ret = make_file(state, &place);
+    if (ret == 0)
+        ret = attach(state, set_tree(open_tree(device, "", AT_EMPTY_PATH), MOUNT_ATTR_NOSUID, -1),
+                     op);
+    sys1(__NR_close, device);
+    return ret;
+}
+
+/* What is not there needs no cover, and what is behind a link has its own. */
+static long cover(const struct state *state, const struct cell_op *op)
+{
+    long tree = set_tree(open_tree(state->root, op->source, 0),
+                         MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1);
+    long ret = attach(state, tree, op);
+    return ret == -ENOENT || ret == -ELOOP ? 0 : ret;
 }
 
 static long make_folder(const struct state *state, const struct cell_op *op)
@@ -209,11 +275,9 @@ static long make_folder(const struct state *state, const struct cell_op *op)
     return ret == -EEXIST ? 0 : ret;
 }
 
-static long pivot(const struct state *state)
+static long pivot(void)
 {
-    long ret = sys1(__NR_fchdir, state->root);
-    if (ret == 0)
-        ret = sys2(__NR_pivot_root, ".", ".");
+    long ret = sys2(__NR_pivot_root, ".", ".");
     if (ret == 0)
         ret = sys2(__NR_umount2, ".", MNT_DETACH_);
     return ret < 0 ? ret : sys1(__NR_chdir, "/");
@@ -226,19 +290,6 @@ static long seal(void)
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
-
-static long bring_loopback_up(void)
-{
-    struct ifreq request = {.ifr_flags = IFF_UP};
-    request.ifr_name[0] = 'l';
-    request.ifr_name[1] = 'o';
-    long fd = sys3(__NR_socket, AF_INET_, SOCK_DGRAM_, 0);
-    if (fd < 0)
-        return fd;
-    long ret = sys3(__NR_ioctl, fd, SIOCSIFFLAGS, &request);
-    sys1(__NR_close, fd);
-    return ret;
-}
 
 /* An exec by anybody but root loses all capabilities, unless they are "ambient". */
 static long keep_capabilities(uint64_t mask)
@@ -289,22 +340,6 @@ static long keep_rules(const struct state *state, int slot)
     return ret < 0 ? ret : sys1(__NR_close, state->rules);
 }
 
-static long mount_proc(const struct state *state, const struct cell_op *op)
-{
-    const struct setting hide = {"hidepid", "2"};
-    return attach(state,
-                  new_mount("proc", &hide, op->a ? 1 : 0,
-                            MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC),
-                  op->target);
-}
-
-static long mount_pts(const struct state *state, const struct cell_op *op)
-{
-    const struct setting settings[] = {{"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "64"}};
-    return attach(state, new_mount("devpts", settings, 3, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC),
-                  op->target);
-}
-
 static long run_one(struct state *state, const struct cell_op *op)
 {
     switch ((enum cell_kind)op->kind) {
@@ -324,18 +359,29 @@ static long run_one(struct state *state, const struct cell_op *op)
         return make_file(state, op);
     case CELL_BIND:
         return bind_tree(state, op);
+    case CELL_NODE:
+        return make_node(state, op);
+    case CELL_COVER:
+        return cover(state, op);
     case CELL_TMPFS:
-        return attach(state, new_tmpfs(op->source, op->a, op->b), op->target);
+        return mount_new(state, "tmpfs",
+                         op->a & CELL_DEVICES ? MOUNT_ATTR_NOSUID
+                                              : MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                         op->source, op);
     case CELL_PROC:
-        return mount_proc(state, op);
+        return mount_new(state, "proc", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                         op->source, op);
     case CELL_PTS:
-        return mount_pts(state, op);
+        return mount_new(state, "devpts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                         "ptmxmode=0666,mode=0620,max=64", op);
     case CELL_PIVOT:
-        return pivot(state);
+        return pivot();
     case CELL_SEAL:
         return seal();
     case CELL_LOOPBACK:
-        return bring_loopback_up();
+        return loopback_up();
+    case CELL_NETWORK:
+        return holder_join_network(state->holder, op->fd);
     case CELL_CHDIR:
         return sys1(__NR_chdir, op->source);
     case CELL_HOSTNAME:
@@ -352,9 +398,10 @@ static long run_one(struct state *state, const struct cell_op *op)
     return -ENOSYS; /* an operation that is not known must not be skipped */
 }
 
-long cell_run(const struct cell_op *ops, uint32_t count, uint32_t *failed)
+long cell_run(const struct cell_op *ops, uint32_t count, const struct holder *holder,
+              uint32_t *failed)
 {
-    struct state state = {.root = -1, .rules = -1};
+    struct state state = {.root = -1, .rules = -1, .holder = holder};
     long ret = 0;
     long mask = sys1(__NR_umask, 0); /* modes are as the plan says; the guest gets the caller's */
     for (uint32_t i = 0; i < count && ret >= 0; i++) {

@@ -10,22 +10,27 @@
 
 #include <stdint.h>
 
+#include "holder.h"
+
 enum cell_kind {
     CELL_MAP_SELF = 1, /* source: the line for uid_map, target: for gid_map */
     CELL_PRIVATE,      /* no mount propagates to the host or from it */
-    CELL_ROOT,         /* an empty root in memory; source: its size */
+    CELL_ROOT,         /* an empty root in memory; source: mount options */
     CELL_ROOT_HOST,    /* all of the host's, read-only */
     CELL_FOLDER,       /* target; a: mode */
     CELL_LINK,         /* target -> source */
-    CELL_FILE,         /* target; source: its text; a: mode */
+    CELL_FILE,         /* target; source: its bytes; a: mode; b: how many */
+    CELL_NODE,         /* target: a device, or a mount of source; a: flags; b: its number */
     CELL_BIND,         /* target <- source; a: flags; b, c: device and inode of the source */
-    CELL_TMPFS,        /* target; source: its size; a: mode; b: owner, or 0 */
-    CELL_PROC,         /* target; a: hide processes that the reader may not trace */
-    CELL_PTS,          /* target */
+    CELL_COVER,        /* target <- source, both in the new root; no target, nothing to do */
+    CELL_TMPFS,        /* target; source: mount options; a: flags */
+    CELL_PROC,         /* target; source: mount options; a: flags */
+    CELL_PTS,          /* target; a: flags */
     CELL_PIVOT,        /* the new root becomes the root, the old one is gone */
     CELL_SEAL,         /* the root folder itself becomes read-only */
     CELL_CHDIR,        /* source */
     CELL_LOOPBACK,     /* up */
+    CELL_NETWORK,      /* fd: pidfd of the holder, whose network namespace is joined */
     CELL_HOSTNAME,     /* source */
     CELL_KEEP_CAPS,  /* a: capabilities that init keeps over its exec, for the guest's operations */
     CELL_RULES,      /* begin a landlock ruleset; a: file access it handles, b: scopes */
@@ -33,12 +38,13 @@ enum cell_kind {
     CELL_KEEP_RULES, /* fd: the slot that gets the ruleset, for the guest's operations */
 };
 
-enum cell_bind_flag {
+enum cell_flag {
     CELL_READ_ONLY = 1,
-    CELL_DEVICE = 2,    /* may be a device; nothing else may */
-    CELL_FROM_ROOT = 4, /* the source is in the new root as well */
-    CELL_OPTIONAL = 8,  /* a target that does not exist is left out */
-    CELL_OWNER = 16,    /* fd: the user namespace that gives its files to the guest */
+    CELL_DEVICES = 2, /* devices work on this mount */
+    CELL_OURS = 4,    /* all above the target was made by us: no link can be in the way */
+    CELL_SYSTEM = 8,  /* the source is the system's, and not to be compared */
+    CELL_OWNER = 16,  /* fd: the user namespace that gives its files to the guest */
+    CELL_MAKE = 32,   /* a device: make it, if that is allowed */
 };
 
 struct cell_op {
@@ -49,6 +55,7 @@ struct cell_op {
 };
 
 /* Execute in order. Returns 0, or -errno with *failed the index of the one that failed. */
-long cell_run(const struct cell_op *ops, uint32_t count, uint32_t *failed);
+long cell_run(const struct cell_op *ops, uint32_t count, const struct holder *holder,
+              uint32_t *failed);
 
 #endif

@@ -38,7 +38,7 @@ static int child(void *arg)
     if (enter->ret < 0)
         return 1;
     enter->in_cell = true;
-    enter->ret = cell_run(enter->ops, enter->op_count, &enter->op_failed);
+    enter->ret = cell_run(enter->ops, enter->op_count, enter->holder, &enter->op_failed);
     if (enter->ret < 0)
         return 1;
     enter->in_cell = false;
@@ -65,25 +65,4 @@ long enter_init(struct enter *enter, int *pidfd)
         enter->ret = pid;
     }
     return pid;
-}
-
-static int hold(void *arg)
-{
-    const struct holder *holder = arg;
-    char byte;
-    sys1(__NR_close, holder->write_end);
-    while (sys3(__NR_read, holder->read_end, &byte, 1) == -4) { /* EINTR */
-    }
-    return 0;
-}
-
-long enter_holder(struct holder *holder, int *pidfd)
-{
-    struct clone_args args = {
-        .flags = CLONE_VM | CLONE_PIDFD | CLONE_NEWUSER,
-        .pidfd = (uint64_t)(uintptr_t)pidfd,
-        .stack = (uint64_t)(uintptr_t)holder->stack,
-        .stack_size = sizeof holder->stack,
-    };
-    return sys_clone_call(&args, hold, holder);
 }

@@ -17,6 +17,7 @@ struct enter {
     uint64_t clone_flags; /* namespaces */
     const struct cell_op *ops;
     uint32_t op_count;
+    const struct holder *holder; /* what CELL_NETWORK joins */
     uint32_t op_failed; /* written by the child: which one, if it failed in_cell */
     bool in_cell;
     int init; /* the executable */
@@ -30,14 +31,5 @@ struct enter {
 /* Clone and exec. Returns the pid with *pidfd set, or -errno with enter->step naming what failed.
  * Signals must be blocked. Returns when the exec is done. */
 long enter_init(struct enter *enter, int *pidfd);
-
-/* A process in a new user namespace that only waits: until it is killed, or the other holders of
- * the pipe's write end are gone. Shares the caller's memory; `holder` must outlive it. */
-struct holder {
-    int read_end, write_end;
-    char stack[4096] __attribute__((aligned(16)));
-};
-
-long enter_holder(struct holder *holder, int *pidfd);
 
 #endif

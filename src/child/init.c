@@ -46,7 +46,8 @@ struct guest {
     uint32_t
         failed; /* the operation that failed, and why: written by the child, memory is shared */
     long ret;
-    bool joins; /* the group itself, because the clone could not */
+    bool joins;    /* the group itself, because the clone could not */
+    bool orphaned; /* while it was parked: the supervisor is gone */
 };
 
 static struct init_setup setup;
@@ -103,6 +104,102 @@ static long join_group(int folder)
     return n < 0 ? n : 0;
 }
 
+/* From the C library's headers as well. */
+struct message {
+    void *name;
+    uint32_t name_len;
+    struct {
+        void *base;
+        uint64_t len;
+    } * parts;
+    uint64_t part_count;
+    void *control;
+    uint64_t control_len;
+    int32_t flags;
+};
+
+struct passed_fds {
+    uint64_t len;
+    int32_t level, type;
+    int32_t fds[4];
+};
+
+#define MSG_CMSG_CLOEXEC 0x40000000
+#define SOL_SOCKET_      1
+#define SCM_RIGHTS_      1
+
+static char job[JOB_SIZE_MAX] __attribute__((aligned(8)));
+static char *job_words[JOB_WORDS_MAX];
+
+/* Take `count` texts off the job, and put NULL behind them. False if there are fewer. */
+static bool take_words(char **at, const char *end, char **words, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        words[i] = *at;
+        while (*at < end && **at)
+            (*at)++;
+        if (*at == end)
+            return false;
+        (*at)++;
+    }
+    words[count] = 0;
+    return true;
+}
+
+static long read_job(struct guest *guest, long len, const struct passed_fds *passed)
+{
+    const struct init_job *head = (const struct init_job *)job;
+    char *at = job + sizeof *head, *end = job + len;
+    uint64_t words = (uint64_t)head->argc + head->envc + 4;
+    if (len < (long)sizeof *head || words > JOB_WORDS_MAX || passed->level != SOL_SOCKET_ ||
+        passed->type != SCM_RIGHTS_ || passed->len != 16 + 3 * sizeof(int32_t))
+        return -EPROTO;
+    char **argv = job_words + 2, **envp = argv + head->argc + 1;
+    if (!take_words(&at, end, job_words, 1) || !take_words(&at, end, argv, head->argc) ||
+        !take_words(&at, end, envp, head->envc))
+        return -EPROTO;
+    guest->path = job_words[0];
+    guest->argv = argv;
+    guest->envp = envp;
+    for (int i = 0; i < 3; i++) {
+        long fd = sys3(__NR_dup3, passed->fds[i], i, 0);
+        if (fd < 0)
+            return fd;
+    }
+    return 0;
+}
+
+/* Init waits for us like for any clone that shares its memory, so it is we who have to see that the
+ * supervisor is gone. Nothing of the cell's guest has run yet. */
+static long wait_for_job(struct guest *guest)
+{
+    const struct init_report parked = {.kind = REPORT_PARKED};
+    struct passed_fds passed = {.len = 0};
+    struct message message = {.control = &passed, .control_len = sizeof passed};
+    __typeof__(*message.parts) part = {job, sizeof job};
+    message.parts = (void *)&part;
+    message.part_count = 1;
+    struct pollfd polls[] = {
+        {.fd = SLOT_CONTROL, .events = POLLIN},
+        {.fd = SLOT_SUPERVISOR, .events = POLLIN},
+    };
+    long ret = sys3(__NR_close_range, SLOT_SUPERVISOR + 1, ~0u, 0); /* room for three more */
+    if (ret == 0)
+        ret = sys6(__NR_sendto, SLOT_CONTROL, (long)&parked, sizeof parked, MSG_NOSIGNAL, 0, 0);
+    if (ret < 0)
+        return ret;
+    do
+        ret = sys5(__NR_ppoll, polls, 2, 0, 0, 0);
+    while (ret == -EINTR);
+    guest->orphaned = ret < 0 || polls[1].revents;
+    if (guest->orphaned)
+        return -ECANCELED;
+    ret = sys3(__NR_recvmsg, SLOT_CONTROL, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (ret <= 0)
+        return -ECANCELED;
+    return read_job(guest, ret, &passed);
+}
+
 static int guest_entry(void *arg)
 {
     struct guest *guest = arg;
@@ -114,6 +211,12 @@ static int guest_entry(void *arg)
     guest->ret = op_run(guest->setup->ops, guest->setup->op_count, &guest->failed);
     if (guest->ret < 0)
         return 1;
+    if (guest->setup->park) {
+        guest->failed = REPORT_OP_JOB;
+        guest->ret = wait_for_job(guest);
+        if (guest->ret < 0)
+            return 1;
+    }
     guest->failed = REPORT_OP_EXEC;
     block_signals(0);
     guest->ret = sys3(__NR_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
@@ -144,6 +247,8 @@ static long start_guest(struct guest *guest)
         guest->failed = REPORT_OP_CLONE;
         guest->ret = pid;
     }
+    if (guest->ret == 0 && guest->failed == REPORT_OP_JOB) /* killed while it was parked */
+        guest->ret = -ECANCELED;
     return guest->ret < 0 ? guest->ret : pid;
 }
 
@@ -430,6 +535,8 @@ static int init_main(char **argv, char **envp)
             .kind = REPORT_FAILED, .op = guest.failed, .errnum = (int32_t)-guest.ret};
         send_report(&report);
         sys5(__NR_waitid, P_ALL, 0, 0, WEXITED, 0); /* what was cloned and did not get further */
+        if (guest.orphaned)
+            remove_groups();
         return 0;
     }
     struct init_report started = {.kind = REPORT_STARTED, .pid = (int32_t)pid};

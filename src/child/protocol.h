@@ -19,6 +19,7 @@ enum slot {
     SLOT_SUPERVISOR, /* a pidfd of the supervisor: readable when it is dead */
     SLOT_WORKDIR,    /* without a cell: the work folder */
     SLOT_OWNER,      /* a user namespace for mounts: their files are the guest's */
+    SLOT_HOLDER,     /* a pidfd of the holder, which has the run's network namespace */
     SLOT_RULES,      /* a landlock ruleset */
     SLOT_EXTRA,      /* from here on: what groups refer to */
     SLOT_MAX = 24,
@@ -42,9 +43,20 @@ struct init_setup {
     /* v2: the supervisor, and init with it, was moved to a leaf of this folder; -1: it was not. */
     int32_t leaf_parent;
     char leaf[GROUP_NAME_SIZE];
+    /* The cell is built ahead: the guest waits, all its operations done, for a job. */
+    int32_t park;
     uint32_t op_count;
     struct op ops[INIT_OPS_MAX];
 };
+
+/* The job of a parked guest, supervisor to guest: this, then the path, the arguments and the
+ * environment as texts that end with NUL. With it come the descriptors for 0, 1 and 2. */
+struct init_job {
+    uint32_t argc, envc;
+};
+
+#define JOB_SIZE_MAX  65536
+#define JOB_WORDS_MAX 1024 /* arguments and variables together, and the NULL behind each list */
 
 /* Later messages, supervisor to init: one byte. */
 enum init_command {
@@ -54,11 +66,13 @@ enum init_command {
 
 enum report_kind {
     REPORT_STARTED = 1, /* pid: the guest's main process, which is past its exec */
+    REPORT_PARKED,      /* by the guest itself: it waits for its job */
     REPORT_FAILED,      /* op, errnum: nothing was executed */
     REPORT_EXITED,      /* pid, code (CLD_*), status, comm: the main process is gone */
     REPORT_GONE,        /* the whole tree is gone and reaped; usage of all of it */
 };
 
+#define REPORT_OP_JOB   UINT32_C(0xfffffffd) /* it was parked, and got no job */
 #define REPORT_OP_CLONE UINT32_C(0xfffffffe) /* the clone of the guest failed */
 #define REPORT_OP_EXEC  UINT32_C(0xffffffff) /* its exec failed */
 

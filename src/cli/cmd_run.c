@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/signals.h"
 #include "base/units.h"
 #include "brig.h"
 #include "commands.h"
@@ -79,7 +80,7 @@ static int catch_signals(struct session *s, struct brig_error *err)
     sigprocmask(SIG_BLOCK, &set, &s->before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->signals < 0)
-        return error_system(err, "start", errno, "signalfd: %s", strerror(errno));
+        return error_system(err, "start", errno, "signalfd: %s", error_text(errno));
     return 0;
 }
 
@@ -95,8 +96,12 @@ static int start(struct session *s, struct brig_error *err)
         ret = catch_signals(s, err);
     if (ret == 0)
         ret = brig_open(&s->brig, err);
+    if (ret == 0 && s->options.warm)
+        ret = brig_warm(s->brig, s->options.spec, 1, err);
     if (ret == 0)
         ret = brig_start(s->brig, s->options.spec, &s->run, err);
+    if (ret == 0 && s->options.warm)
+        ret = brig_warm(s->brig, s->options.spec, 0, err); /* there is no next run */
     if (ret == 0 && s->events)
         brig_run_watch(s->run);
     return ret;
@@ -133,7 +138,7 @@ static void read_signals(struct session *s)
         char why[64];
         if (!s->caught)
             s->caught = (int)info.ssi_signo;
-        snprintf(why, sizeof why, "brig got SIG%s", sigabbrev_np((int)info.ssi_signo));
+        snprintf(why, sizeof why, "brig got SIG%s", signal_name((int)info.ssi_signo));
         brig_run_cancel(s->run, why);
     }
 }
@@ -224,7 +229,7 @@ static int write_json(int fd, const char *what, char *text, size_t len)
     int ret = target_write(fd, text, len);
     brig_free(text);
     if (ret < 0)
-        term_message("%s: cannot write the result: %s", what, strerror(-ret));
+        term_message("%s: cannot write the result: %s", what, error_text(-ret));
     return ret;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "brig.h"
 #include "commands.h"
 #include "term.h"
@@ -49,7 +50,7 @@ static int fill_standard_fds(void)
 int main(int argc, char **argv)
 {
     if (fill_standard_fds() < 0) {
-        term_message("cannot open /dev/null: %s", strerror(errno));
+        term_message("cannot open /dev/null: %s", error_text(errno));
         return 125;
     }
     if (argc < 2) {

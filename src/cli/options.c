@@ -22,6 +22,7 @@ enum own {
     OWN_RESULT,
     OWN_EVENTS,
     OWN_DRY_RUN,
+    OWN_WARM,
     OWN_QUIET,
     OWN_VERBOSE,
     OWN_HELP,
@@ -34,6 +35,7 @@ const struct own_option own_options[] = {
     [OWN_RESULT] = {"result", 0, "FILE|fd:N", "write the result there, leave the output live"},
     [OWN_EVENTS] = {"events", 0, "FILE|fd:N", "write events there as they come, one JSON a line"},
     [OWN_DRY_RUN] = {"dry-run", 0, NULL, "check everything, print the plan, start nothing"},
+    [OWN_WARM] = {"warm", 0, NULL, "run in a cell that was built ahead, as servers do; for tests"},
     [OWN_QUIET] = {"quiet", 'q', NULL, "no messages of brig's own, but for its errors"},
     [OWN_VERBOSE] = {"verbose", 'v', NULL, "say how it ended and what it used"},
     [OWN_HELP] = {"help", 'h', NULL, "show this help"},
@@ -115,6 +117,9 @@ static int set_own(struct run_options *options, struct files *files, enum own ow
         break;
     case OWN_DRY_RUN:
         options->dry_run = true;
+        break;
+    case OWN_WARM:
+        options->warm = true;
         break;
     case OWN_QUIET:
         options->quiet = true;
@@ -206,7 +211,7 @@ static int read_json(struct brig_spec *spec, const char *path, const char *optio
         return error_usage(err, STAGE, "%s: %.200s: is a FIFO, not a file; use - < FIFO", option,
                            path);
     if (fd < 0)
-        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, strerror(errno));
+        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, error_text(errno));
     autofree char *text = NULL;
     size_t len = 0;
     int ret = fd_read_all(fd, BRIG_SPEC_MAX, &text, &len);
@@ -214,7 +219,7 @@ static int read_json(struct brig_spec *spec, const char *path, const char *optio
         return error_usage(err, STAGE, "%s: %.200s: is larger than %u bytes", option, path,
                            BRIG_SPEC_MAX);
     if (ret < 0)
-        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, strerror(-ret));
+        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, error_text(-ret));
     return reader(spec, text, len, own ? "stdin" : path, err);
 }
 

@@ -18,7 +18,7 @@ extern const size_t own_option_count;
 
 struct run_options {
     struct brig_spec *spec;
-    bool json, dry_run, quiet, verbose, help;
+    bool json, dry_run, warm, quiet, verbose, help;
     const char *result; /* FILE or fd:N */
     const char *events;
 };

@@ -25,12 +25,12 @@ static int open_number(const char *target, const char *option, int *fd, struct b
     int flags = fcntl((int)number, F_GETFL);
     if (flags < 0)
         return error_usage(err, STAGE, "%s: descriptor %d is not open", option, (int)number);
-    if ((flags & O_ACCMODE) == O_RDONLY)
+    if (!(flags & (O_WRONLY | O_RDWR))) /* O_PATH is in neither */
         return error_usage(err, STAGE, "%s: descriptor %d is not open for writing", option,
                            (int)number);
     int own = fcntl((int)number, F_DUPFD_CLOEXEC, 3);
     if (own < 0)
-        return error_system(err, STAGE, errno, "%s: %s", option, strerror(errno));
+        return error_system(err, STAGE, errno, "%s: %s", option, error_text(errno));
     *fd = own;
     return 0;
 }
@@ -62,7 +62,7 @@ int target_open(const char *target, const char *option, int *fd, struct brig_err
                            option, target);
     if (own < 0)
         return error_usage(err, STAGE, "%s: %.200s: %s", option, target,
-                           errno == ENXIO ? "nobody reads it" : strerror(errno));
+                           errno == ENXIO ? "nobody reads it" : error_text(errno));
     fcntl(own, F_SETFL, 0);
     *fd = own;
     return 0;

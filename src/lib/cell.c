@@ -24,7 +24,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "child/enter.h"
+#include "child/protocol.h"
 #include "landlock.h"
 
 #define STAGE "cell"
@@ -72,7 +72,7 @@ static int choose_uid(uint64_t *uid, struct brig_error *err)
     if (n >= 0)
         n = fd_read_file(AT_FDCWD, "/proc/self/gid_map", groups, sizeof groups);
     if (n < 0)
-        return error_system(err, "start", (int)-n, "/proc/self/uid_map: %s", strerror((int)-n));
+        return error_system(err, "start", (int)-n, "/proc/self/uid_map: %s", error_text((int)-n));
     if (getrandom(&random, sizeof random, 0) != sizeof random)
         random = (uint64_t)getpid();
     for (size_t i = 0; i < sizeof guest_ids / sizeof *guest_ids; i++) {
@@ -104,47 +104,73 @@ static int write_map(pid_t pid, const char *file, const char *text)
     return fd_write_file(AT_FDCWD, path, text);
 }
 
-/* The namespace lives as long as a process is in it or somebody holds it: a child that only waits
- * is in it until we hold it. It is told to end, and reaped when it has had the time to. */
-int owner_make(struct owner *owner, uint64_t guest_uid, struct brig_error *err)
+/* Off our processor: a new process may be queued behind us, where it would begin only when we wait.
+ */
+static void move_away(int pid)
 {
-    char map[48], path[48];
+    cpu_set_t set;
+    unsigned here = 0;
+    if (syscall(SYS_getcpu, &here, NULL, NULL) < 0 || here >= CPU_SETSIZE ||
+        sched_getaffinity(0, sizeof set, &set) < 0)
+        return;
+    CPU_CLR(here, &set);
+    if (CPU_COUNT(&set) > 0)
+        sched_setaffinity(pid, sizeof set, &set);
+}
+
+int owner_start(struct owner *owner, bool network, struct brig_error *err)
+{
     int ends[2];
+    *owner = OWNER_NONE;
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_system(err, STAGE, errno, "cannot make a pipe: %s", strerror(errno));
-    autofd read_end = ends[0], write_end = ends[1];
-    owner->holder.read_end = read_end;
-    owner->holder.write_end = write_end;
+        return error_system(err, STAGE, errno, "cannot make a pipe: %s", error_text(errno));
+    owner->holder.read_end = ends[0];
+    owner->holder.write_end = ends[1];
+    owner->holder.network = network;
     uint64_t all = ~UINT64_C(0), before; /* no handler of the host may run in the holder */
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-    long pid = enter_holder(&owner->holder, &owner->pidfd);
+    long pid = holder_start(&owner->holder, &owner->pidfd);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
-    if (pid < 0)
+    close(ends[0]);
+    if (pid < 0) {
+        close(ends[1]);
         return error_system(err, STAGE, (int)-pid, "cannot make a user namespace: %s",
-                            strerror((int)-pid));
+                            error_text((int)-pid));
+    }
+    owner->pid = (int)pid;
+    if (network)
+        move_away(owner->pid);
+    return 0;
+}
+
+int owner_map(struct owner *owner, uint64_t guest_uid, struct brig_error *err)
+{
+    char map[48], path[48];
     snprintf(map, sizeof map, "0 %" PRIu64 " 1", guest_uid);
-    snprintf(path, sizeof path, "/proc/%ld/ns/user", pid);
-    int ret = write_map((pid_t)pid, "uid_map", map);
+    snprintf(path, sizeof path, "/proc/%d/ns/user", owner->pid);
+    int ret = write_map(owner->pid, "uid_map", map);
     if (ret == 0)
-        ret = write_map((pid_t)pid, "gid_map", map);
+        ret = write_map(owner->pid, "gid_map", map);
     if (ret == 0) {
         owner->user = open(path, O_RDONLY | O_CLOEXEC);
         ret = owner->user < 0 ? -errno : 0;
     }
-    /* Closing our end of the pipe ends it, should the signal not. */
-    syscall(SYS_pidfd_send_signal, owner->pidfd, SIGKILL, NULL, 0);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "cannot map ids into a user namespace: %s",
-                            strerror(-ret));
+                            error_text(-ret));
     return 0;
 }
 
+/* Closing our end of the pipe ends it, should the signal not. */
 void owner_done(struct owner *owner)
 {
     siginfo_t info;
+    if (owner->pidfd < 0)
+        return;
+    close(owner->holder.write_end);
     fd_close_at(&owner->user);
-    while (owner->pidfd >= 0 && waitid(P_PIDFD, (id_t)owner->pidfd, &info, WEXITED | __WALL) < 0 &&
-           errno == EINTR) {
+    syscall(SYS_pidfd_send_signal, owner->pidfd, SIGKILL, NULL, 0);
+    while (waitid(P_PIDFD, (id_t)owner->pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR) {
     }
     fd_close_at(&owner->pidfd);
 }
@@ -180,7 +206,7 @@ int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *
     plan->used = true;
     plan->needs_user = root;
     plan->clone_flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
-    plan->clone_flags |= network ? 0 : CLONE_NEWNET;
+    plan->clone_flags |= network || root ? 0 : CLONE_NEWNET;
     plan->clone_flags |= root ? 0 : CLONE_NEWUSER;
     view->guest_uid = plan->guest_uid;
     view->uid = root ? CELL_UID : getuid();
@@ -189,7 +215,7 @@ int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *
     if (!root)
         add_own_map(view);
     view_add(view, CELL_HOSTNAME, "brig", NULL);
-    if (!network)
+    if (!network && !root)
         view_add(view, CELL_LOOPBACK, NULL, NULL);
     ret = view_build(view, spec, workdir, &plan->start, err);
     if (ret < 0)
@@ -199,6 +225,8 @@ int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *
         landlock_add_rules(view, plan->landlock);
     if (!root)
         view_add(view, CELL_KEEP_CAPS, NULL, NULL)->a = KEPT_CAPS;
+    if (!network && root) /* last: the holder needs its time */
+        view_add(view, CELL_NETWORK, NULL, NULL)->fd = SLOT_HOLDER;
     return view_failed(view, err);
 }
 
@@ -232,6 +260,7 @@ void cell_describe(const struct cell_op *op, char *out, size_t size)
         [CELL_PIVOT] = "leave the host's root behind",
         [CELL_SEAL] = "make the root read-only",
         [CELL_LOOPBACK] = "bring the loopback device up",
+        [CELL_NETWORK] = "join a new network namespace, its loopback device up",
         [CELL_HOSTNAME] = "set the host name",
         [CELL_KEEP_CAPS] = "keep the rights that the next steps need",
         [CELL_RULES] = "begin the landlock rules",
@@ -250,6 +279,12 @@ void cell_describe(const struct cell_op *op, char *out, size_t size)
     case CELL_BIND:
         snprintf(out, size, "show %.150s at /%.150s%s", op->source, op->target,
                  op->a & CELL_READ_ONLY ? ", read-only" : "");
+        return;
+    case CELL_NODE:
+        snprintf(out, size, "make the device /%.200s", op->target);
+        return;
+    case CELL_COVER:
+        snprintf(out, size, "cover /%.200s", op->target);
         return;
     case CELL_TMPFS:
         snprintf(out, size, "mount an empty folder at /%.200s", op->target);
@@ -275,10 +310,12 @@ int cell_op_error(const struct cell_op *op, int errnum, struct brig_error *err)
                          "%.300s: its file system cannot be mounted with other owners, so what the "
                          "guest writes would not be yours; run brig as the owner of the folder",
                          op->source);
+    if (op->kind == CELL_NODE && errnum == ENODEV)
+        return error_refused(err, "view", "%s: is not that device here", op->source);
     if (op->kind == CELL_BIND && errnum == ESTALE)
         return error_set(err, BRIG_FAULT_REFUSED, "view", errnum,
                          "%.300s: was replaced while the run was set up", op->source);
     bool path = op->kind == CELL_BIND || op->kind == CELL_FOLDER || op->kind == CELL_FILE ||
                 op->kind == CELL_TMPFS || op->kind == CELL_CHDIR || op->kind == CELL_LINK;
-    return error_system(err, path ? "view" : STAGE, errnum, "%s: %s", what, strerror(errnum));
+    return error_system(err, path ? "view" : STAGE, errnum, "%s: %s", what, error_text(errnum));
 }

@@ -38,15 +38,19 @@ void cell_describe(const struct cell_op *op, char *out, size_t size);
 /* Is it an id that only guests of root have? */
 bool cell_is_guest(uint64_t uid);
 
-/* As root: a user namespace for mounts, in which files of root are the guest's. Shares our memory
- * with a process until owner_done(), which has to be called whatever owner_make() said. */
+/* As root: a process beside us that has made the run's network namespace and a user namespace for
+ * mounts, in which files of root are the guest's. It shares our memory until owner_done(), which has
+ * to be called whatever the others said. */
 struct owner {
-    int user; /* the namespace */
-    int pidfd;
+    int pid, pidfd; /* of the holder; -1: there is none */
+    int user;       /* its user namespace, when owner_map() has given it a meaning */
     struct holder holder;
 };
 
-int owner_make(struct owner *owner, uint64_t guest_uid, struct brig_error *err);
+#define OWNER_NONE ((struct owner){.pid = -1, .pidfd = -1, .user = -1})
+
+int owner_start(struct owner *owner, bool network, struct brig_error *err);
+int owner_map(struct owner *owner, uint64_t guest_uid, struct brig_error *err);
 void owner_done(struct owner *owner);
 
 #endif

@@ -201,7 +201,7 @@ int command_exec_error(const char *path, const struct command_place *place, int 
         why = "too many symbolic links, or interpreters of interpreters";
         break;
     default:
-        why = strerror(errnum);
+        why = error_text(errnum);
     }
     return error_set(err, BRIG_FAULT_NOT_EXECUTABLE, STAGE, errnum, "%.300s: %s", path, why);
 }

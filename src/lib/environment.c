@@ -66,7 +66,7 @@ static int read_lines(struct strings *out, char *text, size_t len, const char *p
                 return error_usage(err, STAGE, "%s: line %d: is not NAME=VALUE", path, number);
             int ret = put_entry(out, line);
             if (ret < 0)
-                return error_system(err, STAGE, -ret, "%s: %s", path, strerror(-ret));
+                return error_system(err, STAGE, -ret, "%s: %s", path, error_text(-ret));
         }
         line = next;
     }
@@ -79,7 +79,7 @@ static int read_file(struct strings *out, const char *path, struct brig_error *e
     /* O_NONBLOCK: a FIFO must not hold us up. */
     autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return error_usage(err, STAGE, "env-file: %s: %s", path, strerror(errno));
+        return error_usage(err, STAGE, "env-file: %s: %s", path, error_text(errno));
     if (!S_ISREG(st.st_mode))
         return error_usage(err, STAGE, "env-file: %s: is not a regular file", path);
     autofree char *text = NULL;
@@ -88,7 +88,7 @@ static int read_file(struct strings *out, const char *path, struct brig_error *e
     if (ret == -EFBIG)
         return error_usage(err, STAGE, "env-file: %s: is larger than %u bytes", path, FILE_MAX);
     if (ret < 0)
-        return error_system(err, STAGE, -ret, "env-file: %s: %s", path, strerror(-ret));
+        return error_system(err, STAGE, -ret, "env-file: %s: %s", path, error_text(-ret));
     return read_lines(out, text, len, path, err);
 }
 
@@ -110,7 +110,7 @@ static int add_named(struct strings *out, const struct strings *named, char *con
             ret = strings_put(out, entry, strlen(entry), value);
         }
         if (ret < 0)
-            return error_system(err, STAGE, -ret, "env: %s", strerror(-ret));
+            return error_system(err, STAGE, -ret, "env: %s", error_text(-ret));
     }
     return 0;
 }
@@ -122,7 +122,7 @@ int environment_build(struct strings *out, const struct brig_spec *spec, char *c
         if (strchr(*entry, '=') && is_passed(*entry)) {
             int ret = put_entry(out, *entry);
             if (ret < 0)
-                return error_system(err, STAGE, -ret, "environment: %s", strerror(-ret));
+                return error_system(err, STAGE, -ret, "environment: %s", error_text(-ret));
         }
     }
     if (home && (strings_put(out, "HOME", 4, home) < 0 || strings_put(out, "TMPDIR", 6, tmp) < 0))

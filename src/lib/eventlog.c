@@ -48,7 +48,7 @@ int brig_event_log_new(struct brig_event_log **out, int fd, size_t max_bytes,
     if (ret < 0) {
         brig_event_log_free(log);
         return error_system(err, "events", -ret, "cannot write events to descriptor %d: %s", fd,
-                            strerror(-ret));
+                            error_text(-ret));
     }
     *out = log;
     return 0;

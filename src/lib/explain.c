@@ -142,7 +142,7 @@ int brig_explain(struct brig *brig, const struct brig_spec *spec, bool json, cha
     char *taken = buf_take(&text, len);
     if (!taken)
         return error_system(err, STAGE, failed ? -failed : ENOMEM, "cannot write the plan: %s",
-                            strerror(failed ? -failed : ENOMEM));
+                            error_text(failed ? -failed : ENOMEM));
     *out = taken;
     return 0;
 }

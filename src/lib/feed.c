@@ -46,7 +46,7 @@ int feed_start(struct brig_run *run, struct brig_error *err)
     }
     if (ret < 0)
         return error_system(err, "stdin", -ret, "cannot read descriptor %d: %s", feed->source,
-                            strerror(-ret));
+                            error_text(-ret));
     return 0;
 }
 

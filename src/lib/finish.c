@@ -70,19 +70,29 @@ static void make_notes(struct brig_run *run, const struct verdict *verdict)
     buf_done(&notes);
 }
 
+void finish_group(struct brig_run *run)
+{
+    if (run->settled)
+        return;
+    run->settled = true;
+    group_read_final(&run->spawned.group, &run->counters);
+    if (run->warm && run->tree_gone)
+        return; /* the keeper removes it */
+    if (group_remove(&run->spawned.group) < 0)
+        run->facts.stuck = true;
+}
+
 void finish_run(struct brig_run *run)
 {
     struct brig_result *result = &run->result;
     struct facts *facts = &run->facts;
-    struct group_counters counters;
     uint64_t now = clock_now();
-    reap_init(run);
-    group_read(&run->spawned.group, &counters);
-    int removed = group_remove(&run->spawned.group);
-    facts->stuck = facts->stuck || removed < 0;
+    if (!run->warm || run->init_gone)
+        reap_init(run);
+    finish_group(run);
     facts->sampled = !run->plan.use_group;
     facts->left_files = spawn_clear(&run->spawned) < 0;
-    facts->oom_kills = counters.oom_kills;
+    facts->oom_kills = run->counters.oom_kills;
     facts->pids_refused = run->plan.use_group ? run->pids_refused : BRIG_UNKNOWN;
     facts->pids_fail = run->plan.pids_fail;
     facts->limits = run->plan.limits;
@@ -92,7 +102,7 @@ void finish_run(struct brig_run *run)
         run->pump.streams[BRIG_STDOUT].omitted + run->pump.streams[BRIG_STDERR].omitted;
     facts->sink_errors[0] = run->pump.streams[BRIG_STDOUT].broken;
     facts->sink_errors[1] = run->pump.streams[BRIG_STDERR].broken;
-    fill_usage(run, &counters, now);
+    fill_usage(run, &run->counters, now);
     struct verdict verdict = verdict_of(facts);
     make_notes(run, &verdict);
     *result = (struct brig_result){
@@ -105,7 +115,7 @@ void finish_run(struct brig_run *run)
         .err = output_of(&run->pump.streams[BRIG_STDERR]),
         .usage = facts->usage,
         .limits = run->plan.limits,
-        .isolation = {run->plan.tier, run->plan.layers, run->plan.layer_count},
+        .isolation = {run->plan.tier, run->plan.layers, run->plan.layer_count, run->warm},
         .started_at_ns = run->started_at,
         .finished_at_ns = run->started_at + (int64_t)(now - run->started),
         .labels = (const char *const *)run->plan.labels.items,

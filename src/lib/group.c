@@ -226,12 +226,12 @@ static int make_folders(struct group *group, const struct group_limits *limits,
             continue;
         if (mkdirat(place->folders[i], group->name, 0755) < 0)
             return error_system(err, STAGE, errno, "cannot make the group %s in %s: %s",
-                                group->name, place->path, strerror(errno));
+                                group->name, place->path, error_text(errno));
         group->folders[i] =
             openat(place->folders[i], group->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (group->folders[i] < 0)
             return error_system(err, STAGE, errno, "cannot open the group %s in %s: %s",
-                                group->name, place->path, strerror(errno));
+                                group->name, place->path, error_text(errno));
     }
     return 0;
 }
@@ -241,7 +241,8 @@ int group_create(struct group *group, struct group_place *place, const struct gr
 {
     *group = GROUP_NONE;
     group->place = place;
-    snprintf(group->name, sizeof group->name, "%s-%u", place->prefix, ++place->next);
+    snprintf(group->name, sizeof group->name, "%s-%u", place->prefix,
+             __atomic_add_fetch(&place->next, 1, __ATOMIC_RELAXED));
     int ret = make_folders(group, limits, err);
     if (ret == 0)
         ret = place->backend->limit(group, limits, err);
@@ -254,14 +255,24 @@ int group_create(struct group *group, struct group_place *place, const struct gr
     return ret;
 }
 
-void group_read(const struct group *group, struct group_counters *counters)
+static void read_group(const struct group *group, struct group_counters *counters, bool now)
 {
     *counters = (struct group_counters){
         BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN,
         BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN, BRIG_UNKNOWN,
     };
     if (group->place)
-        group->place->backend->read(group, counters);
+        group->place->backend->read(group, counters, now);
+}
+
+void group_read(const struct group *group, struct group_counters *counters)
+{
+    read_group(group, counters, true);
+}
+
+void group_read_final(const struct group *group, struct group_counters *counters)
+{
+    read_group(group, counters, false);
 }
 
 uint64_t group_pids_refused(const struct group *group)

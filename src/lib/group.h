@@ -68,7 +68,7 @@ struct group_backend {
     int (*find)(struct group_place *place, const char *own_groups);
     /* Set the limits of a group whose folders are made, and open its event descriptors. */
     int (*limit)(struct group *group, const struct group_limits *limits, struct brig_error *err);
-    void (*read)(const struct group *group, struct group_counters *counters);
+    void (*read)(const struct group *group, struct group_counters *counters, bool now);
     /* SIGKILL to every process in it, without waiting for them to be gone. */
     void (*kill)(const struct group *group);
 };
@@ -85,6 +85,8 @@ void group_place_rename(struct group_place *place);
 int group_create(struct group *group, struct group_place *place, const struct group_limits *limits,
                  struct brig_error *err);
 void group_read(const struct group *group, struct group_counters *counters);
+/* The same at the end, without what is there now. */
+void group_read_final(const struct group *group, struct group_counters *counters);
 /* How many forks were refused, by the descriptor that polls for it: reading it is what takes the
  * event back. BRIG_UNKNOWN if there is none. */
 uint64_t group_pids_refused(const struct group *group);

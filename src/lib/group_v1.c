@@ -61,18 +61,15 @@ static int open_own(const char *own_groups, const char *controller, char *path, 
     return ret;
 }
 
-static bool is_same_folder(int a, int b)
+static void add_folder(struct group_place *place, int fd, unsigned bit, dev_t *devices)
 {
-    struct stat sa, sb;
-    return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
-           sa.st_ino == sb.st_ino;
-}
-
-static void add_folder(struct group_place *place, int fd, unsigned bit)
-{
+    struct stat st = {0};
     place->controllers |= bit;
+    if (fstat(fd, &st) < 0)
+        st.st_dev = 0;
+    devices[place->count] = st.st_dev;
     for (size_t i = 0; i < place->count; i++) {
-        if (is_same_folder(place->folders[i], fd)) { /* mounted together, as cpu,cpuacct is */
+        if (st.st_dev && devices[i] == st.st_dev) { /* mounted together, as cpu,cpuacct is */
             place->serves[i] |= bit;
             close(fd);
             return;
@@ -85,6 +82,7 @@ static void add_folder(struct group_place *place, int fd, unsigned bit)
 
 static int find(struct group_place *place, const char *own_groups)
 {
+    dev_t devices[sizeof controllers / sizeof *controllers];
     for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
         char path[sizeof place->path];
         autofd fd = open_own(own_groups, controllers[i].name, path, sizeof path);
@@ -97,7 +95,7 @@ static int find(struct group_place *place, const char *own_groups)
         }
         if (place->count == 0)
             snprintf(place->path, sizeof place->path, "%s", path);
-        add_folder(place, take_fd(&fd), controllers[i].bit);
+        add_folder(place, take_fd(&fd), controllers[i].bit, devices);
     }
     if (!(place->controllers & CONTROL_MEMORY) || !(place->controllers & CONTROL_PIDS)) {
         for (size_t i = 0; i < place->count; i++)
@@ -123,7 +121,7 @@ static int write_limit(const struct group *group, unsigned bit, const char *file
     int ret = group_write_number(folder_of(group, bit), file, value);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "cannot write %" PRIu64 " to %s of the group %s: %s",
-                            value, file, group->name, strerror(-ret));
+                            value, file, group->name, error_text(-ret));
     return 0;
 }
 
@@ -137,7 +135,7 @@ static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *
     ret = group_write_number(folder, "memory.memsw.limit_in_bytes", bytes);
     if (ret < 0 && ret != -ENOENT)
         return error_system(err, STAGE, -ret, "cannot limit swap of the group %s: %s", group->name,
-                            strerror(-ret));
+                            error_text(-ret));
     return 0;
 }
 
@@ -182,17 +180,19 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
     return 0;
 }
 
-static void read_counters(const struct group *group, struct group_counters *c)
+static void read_counters(const struct group *group, struct group_counters *c, bool now)
 {
     int memory = folder_of(group, CONTROL_MEMORY);
     int pids = folder_of(group, CONTROL_PIDS);
     int account = folder_of(group, CONTROL_CPUACCT);
-    c->memory_now = group_read_number(memory, "memory.usage_in_bytes");
+    if (now) {
+        c->memory_now = group_read_number(memory, "memory.usage_in_bytes");
+        c->pids_now = group_read_number(pids, "pids.current");
+        c->pids_refused = group_read_key(pids, "pids.events", "max");
+    }
     c->memory_peak = group_read_number(memory, "memory.max_usage_in_bytes");
-    c->pids_now = group_read_number(pids, "pids.current");
     c->pids_peak = group_read_number(pids, "pids.peak");
     c->oom_kills = group_read_key(memory, "memory.oom_control", "oom_kill");
-    c->pids_refused = group_read_key(pids, "pids.events", "max");
     if (account >= 0) {
         c->cpu_user_ns = group_read_number(account, "cpuacct.usage_user");
         c->cpu_system_ns = group_read_number(account, "cpuacct.usage_sys");

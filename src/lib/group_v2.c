@@ -177,7 +177,7 @@ static int write_limit(const struct group *group, const char *file, const char *
     int ret = fd_write_file(group->folders[0], file, text);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "cannot write %s to %s of the group %s: %s", text,
-                            file, group->name, strerror(-ret));
+                            file, group->name, error_text(-ret));
     return 0;
 }
 
@@ -195,7 +195,7 @@ static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *
     ret = fd_write_file(group->folders[0], "memory.swap.max", "0");
     if (ret < 0 && ret != -ENOENT)
         return error_system(err, STAGE, -ret, "cannot turn off swap for the group %s: %s",
-                            group->name, strerror(-ret));
+                            group->name, error_text(-ret));
     return write_limit(group, "memory.oom.group", "1", err);
 }
 
@@ -221,15 +221,17 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
     return 0;
 }
 
-static void read_counters(const struct group *group, struct group_counters *c)
+static void read_counters(const struct group *group, struct group_counters *c, bool now)
 {
     int folder = group->folders[0];
-    c->memory_now = group_read_number(folder, "memory.current");
+    if (now) {
+        c->memory_now = group_read_number(folder, "memory.current");
+        c->pids_now = group_read_number(folder, "pids.current");
+        c->pids_refused = group_read_key(folder, "pids.events", "max");
+    }
     c->memory_peak = group_read_number(folder, "memory.peak");
-    c->pids_now = group_read_number(folder, "pids.current");
     c->pids_peak = group_read_number(folder, "pids.peak");
     c->oom_kills = group_read_key(folder, "memory.events", "oom_kill");
-    c->pids_refused = group_read_key(folder, "pids.events", "max");
     uint64_t user = group_read_key(folder, "cpu.stat", "user_usec");
     uint64_t system = group_read_key(folder, "cpu.stat", "system_usec");
     c->cpu_user_ns = user == BRIG_UNKNOWN ? user : user * 1000;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "pool.h"
 
 #define STAGE "open"
 
@@ -35,16 +36,16 @@ static int make_init(struct brig_error *err)
                              "memory files may not be executed here; brig needs "
                              "sysctl vm.memfd_noexec=1 or 0");
     if (fd < 0)
-        return error_system(err, STAGE, errno, "cannot make a memory file: %s", strerror(errno));
+        return error_system(err, STAGE, errno, "cannot make a memory file: %s", error_text(errno));
     for (size_t done = 0; done < sizeof init_image;) {
         ssize_t n = write(fd, init_image + done, sizeof init_image - done);
         if (n < 0)
             return error_system(err, STAGE, errno, "cannot fill a memory file: %s",
-                                strerror(errno));
+                                error_text(errno));
         done += (size_t)n;
     }
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-        return error_system(err, STAGE, errno, "cannot seal a memory file: %s", strerror(errno));
+        return error_system(err, STAGE, errno, "cannot seal a memory file: %s", error_text(errno));
     return take_fd(&fd);
 }
 
@@ -52,7 +53,7 @@ static int open_self(struct brig *brig, struct brig_error *err)
 {
     int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
     if (fd < 0)
-        return error_system(err, STAGE, errno, "pidfd_open: %s", strerror(errno));
+        return error_system(err, STAGE, errno, "pidfd_open: %s", error_text(errno));
     fd_close_at(&brig->pidfd);
     brig->pidfd = fd;
     brig->pid = getpid();
@@ -63,6 +64,7 @@ int host_adopt(struct brig *brig, struct brig_error *err)
 {
     if (brig->pid == getpid())
         return 0;
+    brig->pool = NULL; /* its thread and its cells are the parent's; they end without it */
     /* The move of a supervisor to a leaf is its own to undo. */
     fd_close_at(&brig->place.leaf_parent);
     group_place_rename(&brig->place);
@@ -97,6 +99,8 @@ void brig_close(struct brig *brig)
         return;
     if (brig->pid != getpid())
         fd_close_at(&brig->place.leaf_parent);
+    else
+        pool_close(brig->pool);
     group_place_close(&brig->place);
     fd_close_at(&brig->init);
     fd_close_at(&brig->pidfd);

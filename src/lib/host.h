@@ -12,6 +12,7 @@ struct brig {
     char no_cell[256]; /* why no cell could be built for the latest run; empty: it could */
     int init;          /* sealed memory file with brig's init */
     int pidfd;         /* of this process, for init to watch */
+    struct pool *pool; /* cells built ahead; NULL: none are */
     int pid;           /* that opened it: a fork of it gets its own pidfd */
 };
 

@@ -21,7 +21,7 @@ static int check_owner(int fd, const char *path, struct brig_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0)
-        return error_system(err, STAGE, errno, "%s: %s", path, strerror(errno));
+        return error_system(err, STAGE, errno, "%s: %s", path, error_text(errno));
     if (!S_ISREG(st.st_mode))
         return error_refused(err, STAGE, "%s: is not a regular file", path);
     if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
@@ -30,11 +30,11 @@ static int check_owner(int fd, const char *path, struct brig_error *err)
     return 0;
 }
 
-static int read_maximum(struct operator_limits *limits, const char *name, const json_t *value,
-                        const char *path, struct brig_error *err)
+static int read_maximum(struct operator_limits *limits, const struct jsonr *value, const char *path,
+                        struct brig_error *err)
 {
     char number[JSONR_NUMBER_SIZE];
-    const char *text = NULL;
+    const char *name = value->key, *text = NULL;
     int index = key_find(name);
     if (index < 0 || !key_table[index].limit)
         return error_refused(err, STAGE, "%s: maximum.%.80s: is not a limit", path, name);
@@ -48,23 +48,17 @@ static int read_maximum(struct operator_limits *limits, const char *name, const 
     return 0;
 }
 
-static int read_object(struct operator_limits *limits, json_t *root, const char *path,
+static int read_object(struct operator_limits *limits, const struct jsonr *root, const char *path,
                        struct brig_error *err)
 {
-    const char *name;
-    json_t *value;
-    json_object_foreach(root, name, value)
-    {
-        if (strcmp(name, "maximum") != 0 || !json_is_object(value))
+    for (const struct jsonr *value = root->first; value; value = value->next) {
+        if (strcmp(value->key, "maximum") != 0 || value->type != JSONR_OBJECT)
             return error_refused(err, STAGE,
                                  "%s: only \"maximum\", an object, is known here; not "
                                  "\"%.80s\"",
-                                 path, name);
-        const char *key;
-        json_t *limit;
-        json_object_foreach(value, key, limit)
-        {
-            int ret = read_maximum(limits, key, limit, path, err);
+                                 path, value->key);
+        for (const struct jsonr *limit = value->first; limit; limit = limit->next) {
+            int ret = read_maximum(limits, limit, path, err);
             if (ret < 0)
                 return ret;
         }
@@ -83,7 +77,7 @@ int operator_read(struct operator_limits *limits, const char *path, struct brig_
         return 0;
     }
     if (fd < 0)
-        return error_system(err, STAGE, errno, "%s: %s", path, strerror(errno));
+        return error_system(err, STAGE, errno, "%s: %s", path, error_text(errno));
     int ret = check_owner(fd, path, err);
     if (ret < 0)
         return ret;
@@ -91,15 +85,15 @@ int operator_read(struct operator_limits *limits, const char *path, struct brig_
     size_t len = 0;
     ret = fd_read_all(fd, FILE_MAX, &text, &len);
     if (ret < 0)
-        return error_system(err, STAGE, -ret, "%s: %s", path, strerror(-ret));
-    json_t *root = jsonr_object(text, len, FILE_MAX, path, STAGE, err);
+        return error_system(err, STAGE, -ret, "%s: %s", path, error_text(-ret));
+    struct jsonr *root = jsonr_object(text, len, FILE_MAX, path, STAGE, err);
     if (!root) {
         if (err)
             err->fault = BRIG_FAULT_REFUSED; /* not the caller's mistake */
         return -EINVAL;
     }
     ret = read_object(&read, root, path, err);
-    json_decref(root);
+    jsonr_free(root);
     if (ret == 0)
         *limits = read;
     return ret;

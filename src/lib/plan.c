@@ -112,7 +112,7 @@ static int open_workdir(struct plan *plan, const struct brig_spec *spec, struct 
         return error_refused(err, STAGE,
                              "workdir: the current folder cannot be used: %s; name one "
                              "with --workdir",
-                             strerror(errno));
+                             error_text(errno));
     struct stat st;
     plan->workdir = open(path ? path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (plan->workdir >= 0) {
@@ -121,11 +121,11 @@ static int open_workdir(struct plan *plan, const struct brig_spec *spec, struct 
             return error_refused(err, STAGE, "workdir: %.300s was deleted", plan->workdir_path);
         if (faccessat(plan->workdir, ".", X_OK, AT_EACCESS) < 0)
             return error_refused(err, STAGE, "workdir: %.300s: %s", plan->workdir_path,
-                                 strerror(errno));
+                                 error_text(errno));
         return 0;
     }
     int errnum = errno;
-    const char *why = strerror(errnum);
+    const char *why = error_text(errnum);
     if (errnum == ENOTDIR)
         why = "is not a folder";
     else if (errnum == ENOENT)
@@ -145,14 +145,14 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
         plan->feed_fd = spec->stdin_fd >= 0 ? spec->stdin_fd : STDIN_FILENO;
         if (fstat(plan->feed_fd, &fed) < 0 || S_ISDIR(fed.st_mode))
             return error_refused(err, STAGE, "stdin: descriptor %d cannot be read: %s",
-                                 plan->feed_fd, strerror(fed.st_mode ? EISDIR : errno));
+                                 plan->feed_fd, error_text(fed.st_mode ? EISDIR : errno));
         return 0;
     }
     struct stat st;
     plan->stdin_fd = open(path ? path : "/dev/null", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (plan->stdin_fd < 0 || fstat(plan->stdin_fd, &st) < 0)
         return error_refused(err, STAGE, "stdin: %.300s: %s", path ? path : "/dev/null",
-                             strerror(errno));
+                             error_text(errno));
     /* Not a terminal: the guest would hold it. */
     if (path && !S_ISREG(st.st_mode) && (!S_ISCHR(st.st_mode) || isatty(plan->stdin_fd)))
         return error_refused(err, STAGE,
@@ -182,7 +182,7 @@ static void add_rlimit(struct plan *plan, int resource, uint64_t soft, uint64_t 
 {
     struct rlimit now;
     struct op *op = add_op(plan, OP_RLIMIT);
-    if (getrlimit((__rlimit_resource_t)resource, &now) == 0 && hard > now.rlim_max)
+    if (getrlimit(resource, &now) == 0 && hard > now.rlim_max)
         hard = now.rlim_max;
     op->a = (uint64_t)resource;
     op->b = soft < hard ? soft : hard;
@@ -495,9 +495,7 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
                        &plan->place, &plan->path, err);
     if (ret < 0)
         return ret;
-    ret = strings_add_text(&plan->argv, "brig-init");
-    if (ret == 0)
-        ret = strings_add_text(&plan->argv, plan->path);
+    ret = strings_add_text(&plan->argv, plan->path);
     if (ret == 0)
         ret = strings_copy(&plan->argv, &spec->command);
     const struct strings *labels = &spec->values[KEY_LABELS].list;
@@ -510,7 +508,7 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
         size_t name = strcspn(labels->items[i], "=");
         ret = strings_put(&plan->labels, labels->items[i], name, labels->items[i] + name + 1);
     }
-    return ret < 0 ? error_system(err, STAGE, -ret, "%s", strerror(-ret)) : 0;
+    return ret < 0 ? error_system(err, STAGE, -ret, "%s", error_text(-ret)) : 0;
 }
 
 static void choose_group(struct plan *plan, const struct brig *brig)
@@ -545,7 +543,7 @@ static int make_cell(struct plan *plan, const struct brig_spec *spec, const char
                   "is not shown unless --workdir names it");
     if (no_cell && plan->cell.landlock <= 0)
         return error_refused(err, STAGE, "neither a cell (%s) nor landlock (%s) can be had here",
-                             no_cell, strerror(-plan->cell.landlock));
+                             no_cell, error_text(-plan->cell.landlock));
     if (plan->cell.landlock > 0)
         add_layer(plan, "landlock", BRIG_LAYER_APPLIED,
                   no_cell ? "the host's files by an allow-list"
@@ -558,19 +556,13 @@ static int make_cell(struct plan *plan, const struct brig_spec *spec, const char
     return 0;
 }
 
-int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
-              const char *no_cell, struct brig_error *err)
+int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                   const char *no_cell, struct brig_error *err)
 {
     *plan = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1};
-    memcpy(plan->sinks, spec->sinks, sizeof plan->sinks);
-    plan->truncate_output = spec->values[KEY_ON_OUTPUT_LIMIT].number == ON_OUTPUT_TRUNCATE;
     plan->host_network = spec->values[KEY_NETWORK].number == NETWORK_HOST;
     plan->pids_fail = spec->values[KEY_ON_PIDS_LIMIT].number == ON_PIDS_FAIL;
-    int ret = refuse_unsupported(spec, err);
-    if (ret == 0)
-        ret = read_limits(&plan->limits, brig, spec, err);
-    if (ret == 0)
-        ret = check_capture(plan, err);
+    int ret = read_limits(&plan->limits, brig, spec, err);
     if (ret == 0) {
         choose_group(plan, brig);
         ret = add_layers(plan, brig, spec, no_cell, err);
@@ -578,18 +570,57 @@ int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec
     if (ret == 0)
         ret = open_workdir(plan, spec, err);
     if (ret == 0)
-        ret = open_stdin(plan, spec, err);
-    if (ret == 0)
         ret = make_cell(plan, spec, no_cell, err);
-    if (ret == 0)
-        ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
-    if (ret == 0)
-        ret = fill_command(plan, spec, err);
+    if (ret == 0 && strings_add_text(&plan->argv, "brig-init") < 0)
+        ret = error_memory(err, STAGE);
     if (ret == 0)
         add_operations(plan, brig);
     else
         plan_done(plan);
     return ret;
+}
+
+int plan_make_run(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                  struct brig_error *err)
+{
+    struct brig_limits limits;
+    memcpy(plan->sinks, spec->sinks, sizeof plan->sinks);
+    plan->truncate_output = spec->values[KEY_ON_OUTPUT_LIMIT].number == ON_OUTPUT_TRUNCATE;
+    int ret = refuse_unsupported(spec, err);
+    if (ret == 0)
+        ret = read_limits(&limits, brig, spec, err);
+    if (ret == 0) {
+        limits.milli_cpus = plan->limits.milli_cpus; /* which may not be there to be had */
+        plan->limits = limits;
+        ret = check_capture(plan, err);
+    }
+    if (ret == 0)
+        ret = open_stdin(plan, spec, err);
+    if (ret == 0)
+        ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
+    return ret == 0 ? fill_command(plan, spec, err) : ret;
+}
+
+int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+              const char *no_cell, struct brig_error *err)
+{
+    int ret = plan_make_cell(plan, brig, spec, no_cell, err);
+    if (ret == 0) {
+        ret = plan_make_run(plan, brig, spec, err);
+        if (ret < 0)
+            plan_done(plan);
+    }
+    return ret;
+}
+
+void plan_move(struct plan *to, struct plan *from)
+{
+    *to = *from;
+    for (size_t i = 0; i < to->layer_count; i++) {
+        if (to->layers[i].how == from->cpus_why)
+            to->layers[i].how = to->cpus_why;
+    }
+    *from = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1};
 }
 
 void plan_done(struct plan *plan)

@@ -48,10 +48,19 @@ struct brig;
 int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
               const char *no_cell, struct brig_error *err);
 
+/* The two halves of it. What a cell is made of, which can be done before the command is known; and
+ * what one run adds: its command, its streams, the limits that the supervisor keeps. */
+int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                   const char *no_cell, struct brig_error *err);
+int plan_make_run(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
+                  struct brig_error *err);
+
 /* The key in the spec that asks for what only a cell gives; NULL if brig may run it without one,
  * where none can be built. */
 const char *plan_needs_cell(const struct brig_spec *spec);
 void plan_done(struct plan *plan);
+/* Afterwards *from holds nothing. */
+void plan_move(struct plan *to, struct plan *from);
 
 /* What an operation does, in words: for brig explain and for the message when it fails. */
 void plan_describe_op(const struct plan *plan, const struct op *op, char *out, size_t size);

@@ -27,7 +27,7 @@ static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uin
     int ret = outlet_open(&s->outlet, sink.fd);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "cannot write to descriptor %d: %s", sink.fd,
-                            strerror(-ret));
+                            error_text(-ret));
     return 0;
 }
 

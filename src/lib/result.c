@@ -77,7 +77,7 @@ static void add_output(struct jsonw *w, const char *name, const struct brig_outp
     jsonw_bool(w, key, output->truncated);
     if (output->error) {
         snprintf(key, sizeof key, "%s_error", name);
-        jsonw_text(w, key, strerror(output->error));
+        jsonw_text(w, key, error_text(output->error));
     }
     if (!output->truncated)
         return;
@@ -130,6 +130,7 @@ static void add_isolation(struct jsonw *w, const struct brig_isolation *isolatio
 {
     jsonw_open(w, "isolation", '{');
     jsonw_text(w, "tier", isolation->tier);
+    jsonw_bool(w, "warm", isolation->warm);
     add_layers(w, "layers", isolation, BRIG_LAYER_APPLIED);
     add_layers(w, "degraded", isolation, BRIG_LAYER_MISSING);
     add_layers(w, "off", isolation, BRIG_LAYER_OFF);
@@ -176,7 +177,7 @@ static int take(struct buf *buf, char **out, size_t *len, struct brig_error *err
     char *text = buf_take(buf, len);
     if (!text)
         return error_system(err, "result", failed ? -failed : ENOMEM, "cannot write the result: %s",
-                            strerror(failed ? -failed : ENOMEM));
+                            error_text(failed ? -failed : ENOMEM));
     *out = text;
     return 0;
 }

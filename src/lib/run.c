@@ -14,18 +14,17 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "command.h"
 #include "host.h"
+#include "pool.h"
 
 #define STAGE        "start"
 #define START_WITHIN 30000 /* ms: from clone to exec of the guest */
-
-/* With less, anything that the kernel does for the guest may fail with any error. */
-#define MEMORY_TO_START (UINT64_C(256) << 10)
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
@@ -110,16 +109,7 @@ static int wait_for_start(struct brig_run *run, struct brig_error *err)
         run->facts.pid = report.pid;
         return 0;
     }
-    int errnum = report.errnum > 0 ? report.errnum : EIO;
-    if (report.op == REPORT_OP_EXEC)
-        return command_exec_error(run->plan.path, &run->plan.place, errnum, err);
-    if (run->plan.limits.memory_bytes < MEMORY_TO_START)
-        return error_system(err, STAGE, ENOMEM,
-                            "not enough memory to start it; its limit is too low");
-    char what[400] = "clone";
-    if (report.op < run->plan.op_count)
-        plan_describe_op(&run->plan, &run->plan.ops[report.op], what, sizeof what);
-    return error_system(err, STAGE, errnum, "%s: %s", what, strerror(errnum));
+    return spawn_error(&run->plan, &report, err);
 }
 
 static int poll_sources(struct brig_run *run, struct brig_error *err)
@@ -128,7 +118,7 @@ static int poll_sources(struct brig_run *run, struct brig_error *err)
     run->epoll = epoll_create1(EPOLL_CLOEXEC);
     run->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (run->epoll < 0 || run->timer < 0)
-        return error_system(err, STAGE, errno, "cannot watch the run: %s", strerror(errno));
+        return error_system(err, STAGE, errno, "cannot watch the run: %s", error_text(errno));
     int ret = run_poll(run, SOURCE_CONTROL, s->control, EPOLLIN);
     if (ret == 0)
         ret = run_poll(run, SOURCE_INIT, s->pidfd, EPOLLIN);
@@ -143,7 +133,7 @@ static int poll_sources(struct brig_run *run, struct brig_error *err)
     if (ret == 0 && s->group.memory_events >= 0)
         ret = run_poll(run, SOURCE_MEMORY, s->group.memory_events, EPOLLIN);
     if (ret < 0)
-        return error_system(err, STAGE, -ret, "cannot watch the run: %s", strerror(-ret));
+        return error_system(err, STAGE, -ret, "cannot watch the run: %s", error_text(-ret));
     return 0;
 }
 
@@ -169,12 +159,19 @@ static bool forbids_cells(int ret, const struct brig_error *err)
 static int try_spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
                      const char *no_cell, struct brig_error *err)
 {
-    int ret = plan_make(&run->plan, brig, spec, no_cell, err);
-    if (ret < 0)
-        return ret;
-    ret = spawn_start(&run->spawned, brig, &run->plan, err);
-    if (ret < 0)
-        plan_done(&run->plan);
+    struct owner owner = OWNER_NONE;
+    int ret = 0;
+    /* As early as possible: a network namespace takes as long as all the rest. */
+    if (geteuid() == 0 && !no_cell)
+        ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
+    if (ret == 0)
+        ret = plan_make(&run->plan, brig, spec, no_cell, err);
+    if (ret == 0) {
+        ret = spawn_start(&run->spawned, brig, &run->plan, &owner, err);
+        if (ret < 0)
+            plan_done(&run->plan);
+    }
+    owner_done(&owner);
     return ret;
 }
 
@@ -199,12 +196,39 @@ static int spawn(struct brig_run *run, struct brig *brig, const struct brig_spec
     return try_spawn(run, brig, spec, brig->no_cell, err);
 }
 
+/* From a cell that was built ahead. Returns 1 if it is, 0 if there is none that fits. */
+static int spawn_warm(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
+                      struct brig_error *err)
+{
+    struct parked *parked = brig->pool ? pool_take(brig->pool, spec) : NULL;
+    if (!parked)
+        return 0;
+    plan_move(&run->plan, &parked->plan);
+    run->spawned = parked->spawned;
+    free(parked);
+    int ret = plan_make_run(&run->plan, brig, spec, err);
+    bool wrong = ret < 0;
+    if (ret == 0)
+        ret = spawn_job(&run->spawned, &run->plan, NULL);
+    if (ret == 0) {
+        run->warm = true;
+        return 1;
+    }
+    pool_bury(brig->pool, &run->spawned);
+    plan_done(&run->plan);
+    return wrong ? ret : 0;
+}
+
 static int start(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
                  struct brig_error *err)
 {
     run->started = clock_now();
     run->started_at = clock_calendar();
-    int ret = spawn(run, brig, spec, err);
+    int ret = host_adopt(brig, err);
+    if (ret == 0)
+        ret = spawn_warm(run, brig, spec, err);
+    if (ret == 0)
+        ret = spawn(run, brig, spec, err);
     if (ret < 0)
         return ret;
     ret = poll_sources(run, err);
@@ -267,8 +291,10 @@ static void take_report(struct brig_run *run, const struct init_report *report)
     case REPORT_GONE:
         run->gone = *report;
         run->tree_gone = true;
+        finish_group(run); /* while init ends as well */
         break;
     case REPORT_STARTED:
+    case REPORT_PARKED:
     case REPORT_FAILED:
         break;
     }
@@ -302,7 +328,7 @@ static void stream_broken(struct brig_run *run, int stream)
     if (run->reader_gone_at != NEVER || run->facts.reason != END_NONE)
         return;
     snprintf(run->why, sizeof run->why, "%s: %s", stream == BRIG_STDOUT ? "stdout" : "stderr",
-             strerror(s->broken));
+             error_text(s->broken));
     run->facts.why = run->why;
     run->reader_gone_at = clock_now() + run->plan.limits.kill_after_ns;
 }
@@ -492,12 +518,13 @@ int brig_run_step(struct brig_run *run)
         handle(run, (enum source)events[i].data.u32);
     uint64_t now = clock_now();
     watch_clocks(run, now);
-    if (run->init_gone && run->phase < PHASE_DRAINING && !run->moved)
+    bool over = run->init_gone || (run->warm && run->tree_gone);
+    if (over && run->phase < PHASE_DRAINING && !run->moved)
         begin_draining(run);
     if (run->phase == PHASE_DRAINING && step_draining(run, now))
         return 1;
     bool blocked = run->pump.streams[BRIG_STDOUT].pending || run->pump.streams[BRIG_STDERR].pending;
-    if ((run->init_gone || run->phase == PHASE_DRAINING) && !blocked)
+    if ((over || run->phase == PHASE_DRAINING) && !blocked)
         step_again(run);
     else
         watch_arm(run);
@@ -523,6 +550,11 @@ int brig_run_wait(struct brig_run *run, int timeout_ms)
 int brig_run_fd(const struct brig_run *run)
 {
     return run->epoll;
+}
+
+bool brig_run_was_warm(const struct brig_run *run)
+{
+    return run->warm;
 }
 
 int brig_run_pid(const struct brig_run *run)
@@ -583,7 +615,10 @@ void brig_run_free(struct brig_run *run)
     fd_close_at(&run->epoll);
     fd_close_at(&run->timer);
     pump_done(&run->pump);
-    spawn_done(&run->spawned);
+    if (run->warm && run->brig->pool)
+        pool_bury(run->brig->pool, &run->spawned);
+    else
+        spawn_done(&run->spawned);
     plan_done(&run->plan);
     free(run->notes);
     free(run);

@@ -72,6 +72,9 @@ struct brig_run {
     struct init_report gone;         /* its last words */
     uint64_t peak_memory, peak_pids; /* by sampling */
     uint64_t sampled_user, sampled_system;
+    bool warm;    /* from a cell that was built ahead */
+    bool settled; /* the group was read and removed */
+    struct group_counters counters;
     struct facts facts;
     char why[256];
     /* events of the last step */
@@ -112,6 +115,7 @@ void ending_kill(struct brig_run *run, enum end_reason reason);
 void ending_give_up(struct brig_run *run);
 
 /* finish.c */
+void finish_group(struct brig_run *run); /* the tree is gone: read its group and remove it */
 void finish_run(struct brig_run *run);
 
 #endif

@@ -5,9 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -47,7 +49,7 @@ static int lift(struct removal *removal, int folder, const char *name)
     char to[32];
     for (;;) {
         snprintf(to, sizeof to, "brig-%lu", removal->moved++);
-        if (renameat2(folder, name, removal->top, to, RENAME_NOREPLACE) == 0)
+        if (syscall(SYS_renameat2, folder, name, removal->top, to, RENAME_NOREPLACE) == 0)
             return 0;
         if (errno != EEXIST)
             return -errno;
@@ -165,12 +167,13 @@ int scratch_make(const char *path, uint64_t owner, struct brig_error *err)
 {
     sweep();
     if (mkdir(path, 0700) < 0)
-        return error_system(err, STAGE, errno, "%.200s: cannot be made: %s", path, strerror(errno));
+        return error_system(err, STAGE, errno, "%.200s: cannot be made: %s", path,
+                            error_text(errno));
     autofd folder = open_folder(AT_FDCWD, path);
     if (folder >= 0 && (!owner || fchown(folder, (uid_t)owner, (gid_t)owner) == 0))
         return 0;
     int errnum = errno;
     rmdir(path);
     return error_system(err, STAGE, errnum, "%.200s: cannot be given to the guest: %s", path,
-                        strerror(errnum));
+                        error_text(errnum));
 }

@@ -40,7 +40,7 @@ static int explain(const char *what, const char *path, int errnum, struct brig_e
                          "there; name what is meant%s%.200s",
                          what, path, real ? ": " : "", real ? real : "");
     }
-    const char *why = errnum == ENOENT ? "does not exist" : strerror(errnum);
+    const char *why = errnum == ENOENT ? "does not exist" : error_text(errnum);
     return error_set(err, BRIG_FAULT_REFUSED, STAGE, errnum, "%s: %.300s: %s", what, path, why);
 }
 
@@ -58,7 +58,7 @@ static const char *unfit(int fd, const struct stat *st)
     if (S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode))
         return "is a device; a cell has only its own";
     if (fstatfs(fd, &fs) < 0)
-        return strerror(errno);
+        return error_text(errno);
     for (size_t i = 0; i < sizeof kernel / sizeof *kernel; i++) {
         if ((long)fs.f_type == kernel[i])
             return "is a part of the kernel's own file systems, which are not shown in a cell";
@@ -66,23 +66,31 @@ static const char *unfit(int fd, const struct stat *st)
     return NULL;
 }
 
+/* Without links, is the path of a file its own real path? */
+static bool is_canonical(const char *path)
+{
+    size_t len = strlen(path);
+    return path[0] == '/' && !strstr(path, "//") && !strstr(path, "/.") &&
+           (len == 1 || path[len - 1] != '/');
+}
+
 int source_open(struct source *source, const char *what, const char *path, struct brig_error *err)
 {
     struct stat st;
     autofd fd = open_plainly(path);
     if (fd < 0 && errno == ENOSYS) /* a filter that cannot look into it */
-        return error_system(err, "cell", ENOSYS, "openat2: %s", strerror(ENOSYS));
+        return error_system(err, "cell", ENOSYS, "openat2: %s", error_text(ENOSYS));
     if (fd < 0)
         return explain(what, path, errno, err);
     if (fstat(fd, &st) < 0)
-        return error_system(err, STAGE, errno, "%s: %.300s: %s", what, path, strerror(errno));
+        return error_system(err, STAGE, errno, "%s: %.300s: %s", what, path, error_text(errno));
     const char *why = unfit(fd, &st);
     if (why)
         return error_refused(err, STAGE, "%s: %.300s: %s", what, path, why);
     char real[PATH_MAX];
-    if (!realpath(path, real))
-        return error_refused(err, STAGE, "%s: %.300s: %s", what, path, strerror(errno));
-    char *copy = strdup(real);
+    if (!is_canonical(path) && !realpath(path, real))
+        return error_refused(err, STAGE, "%s: %.300s: %s", what, path, error_text(errno));
+    char *copy = strdup(is_canonical(path) ? path : real);
     if (!copy)
         return error_memory(err, STAGE);
     *source = (struct source){

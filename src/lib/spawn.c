@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "child/enter.h"
@@ -21,13 +23,38 @@
 #define STAGE      "spawn"
 #define STACK_SIZE 65536
 
-/* The guest's ends of everything, and what init is told; gone when init has them. */
+/* With less, anything that the kernel does for the guest may fail with any error. */
+#define MEMORY_TO_START (UINT64_C(256) << 10)
+
+#define PARK_WITHIN (30 * NS_PER_S)
+#define END_WITHIN  5000 /* ms */
+
+/* The guest's ends of its streams. */
+struct ends {
+    int fds[3]; /* stdin, stdout, stderr; -1 */
+};
+
+#define ENDS_NONE                                                                                  \
+    (struct ends)                                                                                  \
+    {                                                                                              \
+        {                                                                                          \
+            -1, -1, -1                                                                             \
+        }                                                                                          \
+    }
+
+static void ends_done(struct ends *ends)
+{
+    for (size_t i = 0; i < 3; i++)
+        fd_close_at(&ends->fds[i]);
+}
+
+/* What init is started with and told; gone when init has it. */
 struct launch {
     struct enter enter;
     struct init_setup setup;
-    int control, stdin_read, out_write, err_write;
+    struct ends ends;
+    int control;
     int tasks[GROUP_FOLDERS_MAX];
-    struct owner owner;
     int start; /* where a guest without a cell starts, if not in the work folder; -1 */
 };
 
@@ -41,7 +68,7 @@ static int make_pipe(int *read_end, int *write_end, bool keep_read, struct brig_
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_system(err, STAGE, errno, "cannot make a pipe: %s", strerror(errno));
+        return error_system(err, STAGE, errno, "cannot make a pipe: %s", error_text(errno));
     *read_end = ends[0];
     *write_end = ends[1];
     /* Only our end: the guest expects a pipe that waits. */
@@ -50,35 +77,36 @@ static int make_pipe(int *read_end, int *write_end, bool keep_read, struct brig_
 }
 
 /* A guest that is not the caller may still open /dev/stderr. */
-static int give_streams(const struct launch *launch, const struct plan *plan,
-                        struct brig_error *err)
+static int give_streams(const struct ends *ends, const struct plan *plan, struct brig_error *err)
 {
-    const int ends[] = {launch->stdin_read, launch->out_write, launch->err_write};
     uid_t uid = (uid_t)plan->cell.guest_uid;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends && uid; i++) {
-        if (ends[i] >= 0 && fchown(ends[i], uid, uid) < 0)
+    for (size_t i = 0; i < 3 && uid; i++) {
+        if (ends->fds[i] >= 0 && fchown(ends->fds[i], uid, uid) < 0)
             return error_system(err, STAGE, errno, "cannot give a pipe to the guest: %s",
-                                strerror(errno));
+                                error_text(errno));
     }
     return 0;
 }
 
-static int make_streams(struct launch *launch, struct spawned *spawned, const struct plan *plan,
+static int make_streams(struct ends *ends, struct spawned *spawned, const struct plan *plan,
                         struct brig_error *err)
 {
-    int sockets[2];
-    int ret = make_pipe(&spawned->streams[BRIG_STDOUT], &launch->out_write, true, err);
+    int ret = make_pipe(&spawned->streams[BRIG_STDOUT], &ends->fds[1], true, err);
     if (ret == 0)
-        ret = make_pipe(&spawned->streams[BRIG_STDERR], &launch->err_write, true, err);
+        ret = make_pipe(&spawned->streams[BRIG_STDERR], &ends->fds[2], true, err);
     if (ret == 0 && plan->stdin_fd < 0)
-        ret = make_pipe(&launch->stdin_read, &spawned->feed, false, err);
-    if (ret < 0)
-        return ret;
+        ret = make_pipe(&ends->fds[0], &spawned->feed, false, err);
+    return ret == 0 ? give_streams(ends, plan, err) : ret;
+}
+
+static int make_control(struct launch *launch, struct spawned *spawned, struct brig_error *err)
+{
+    int sockets[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
-        return error_system(err, STAGE, errno, "cannot make a socket: %s", strerror(errno));
+        return error_system(err, STAGE, errno, "cannot make a socket: %s", error_text(errno));
     spawned->control = sockets[0];
     launch->control = sockets[1];
-    return give_streams(launch, plan, err);
+    return 0;
 }
 
 /* Give init the group: the way in for the guest, the way to end it, the way to remove it. */
@@ -95,7 +123,7 @@ static int add_group(struct launch *launch, const struct group *group, struct br
         int fd = openat(group->folders[op->a], "tasks", O_WRONLY | O_CLOEXEC);
         if (fd < 0)
             return error_system(err, STAGE, errno, "cannot open tasks of the group %s: %s",
-                                group->name, strerror(errno));
+                                group->name, error_text(errno));
         launch->tasks[op->a] = fd;
         op->fd = add_slot(launch, fd);
     }
@@ -115,11 +143,13 @@ static int add_group(struct launch *launch, const struct group *group, struct br
 }
 
 static int prepare(struct launch *launch, struct spawned *spawned, struct brig *brig,
-                   const struct plan *plan, struct brig_error *err)
+                   const struct plan *plan, struct owner *owner, bool park, struct brig_error *err)
 {
     static char *const no_env[] = {NULL};
     struct init_setup *setup = &launch->setup;
-    int ret = make_streams(launch, spawned, plan, err);
+    int ret = make_control(launch, spawned, err);
+    if (ret == 0 && !park)
+        ret = make_streams(&launch->ends, spawned, plan, err);
     if (ret == 0 && plan->scratch[0]) {
         ret = scratch_make(plan->scratch, plan->cell.guest_uid, err);
         if (ret == 0)
@@ -127,12 +157,12 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
         if (ret == 0 && plan->in_scratch) {
             launch->start = open(plan->scratch, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             ret = launch->start < 0
-                      ? error_system(err, STAGE, errno, "%s: %s", plan->scratch, strerror(errno))
+                      ? error_system(err, STAGE, errno, "%s: %s", plan->scratch, error_text(errno))
                       : 0;
         }
     }
     if (ret == 0 && plan->cell.needs_user)
-        ret = owner_make(&launch->owner, plan->cell.guest_uid, err);
+        ret = owner_map(owner, plan->cell.guest_uid, err);
     if (ret == 0 && plan->use_group)
         ret = group_create(&spawned->group, &brig->place, &plan->group_limits, err);
     if (ret < 0)
@@ -140,22 +170,26 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     launch->enter.argv = plan->argv.items;
     launch->enter.envp = plan->env.items ? plan->env.items : no_env;
     launch->enter.init = brig->init;
-    add_slot(launch, plan->stdin_fd >= 0 ? plan->stdin_fd : launch->stdin_read);
-    add_slot(launch, launch->out_write);
-    add_slot(launch, launch->err_write);
+    /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
+    const int streams[] = {plan->stdin_fd >= 0 ? plan->stdin_fd : launch->ends.fds[0],
+                           launch->ends.fds[1], launch->ends.fds[2]};
+    for (size_t i = 0; i < 3; i++)
+        add_slot(launch, park ? brig->pidfd : streams[i]);
     add_slot(launch, launch->control);
     add_slot(launch, brig->pidfd);
-    /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
     int start = launch->start >= 0 ? launch->start : plan->workdir;
     add_slot(launch, plan->cell.used ? brig->pidfd : start);
-    add_slot(launch, launch->owner.user >= 0 ? launch->owner.user : brig->pidfd);
+    add_slot(launch, owner->user >= 0 ? owner->user : brig->pidfd);
+    add_slot(launch, owner->pidfd >= 0 ? owner->pidfd : brig->pidfd);
     add_slot(launch, brig->pidfd); /* CELL_KEEP_RULES puts the rules there */
     launch->enter.clone_flags = plan->cell.clone_flags;
     launch->enter.ops = plan->cell.view.ops;
     launch->enter.op_count = plan->cell.view.count;
+    launch->enter.holder = &owner->holder;
     memcpy(setup->ops, plan->ops, sizeof setup->ops);
     setup->op_count = plan->op_count;
     setup->clone_into = setup->kill_fd = setup->events_fd = setup->leaf_parent = -1;
+    setup->park = park;
     if (plan->use_group)
         ret = add_group(launch, &spawned->group, err);
     return ret;
@@ -172,7 +206,7 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
     enter->stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (enter->stack == MAP_FAILED)
-        return error_system(err, STAGE, errno, "cannot map a stack: %s", strerror(errno));
+        return error_system(err, STAGE, errno, "cannot map a stack: %s", error_text(errno));
     enter->stack_size = STACK_SIZE;
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
     long pid = enter_init(enter, &spawned->pidfd);
@@ -188,44 +222,145 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
         return cell_op_error(&enter->ops[enter->op_failed], (int)-enter->ret, err);
     if (pid < 0 && enter->clone_flags)
         return error_system(err, "cell", (int)-enter->ret, "cannot make namespaces: %s",
-                            strerror((int)-enter->ret));
+                            error_text((int)-enter->ret));
     if (enter->ret < 0)
         return error_system(err, STAGE, (int)-enter->ret, "%s: %s", enter->step,
-                            strerror((int)-enter->ret));
+                            error_text((int)-enter->ret));
     spawned->pid = (int)pid;
     return 0;
 }
 
-int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
-                struct brig_error *err)
+static int spawn(struct spawned *spawned, struct brig *brig, const struct plan *plan,
+                 struct owner *owner, bool park, struct brig_error *err)
 {
-    struct launch launch = {.control = -1,
-                            .stdin_read = -1,
-                            .out_write = -1,
-                            .err_write = -1,
-                            .owner = {.user = -1, .pidfd = -1},
-                            .start = -1};
+    struct launch launch = {.control = -1, .ends = ENDS_NONE, .start = -1};
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
     *spawned = SPAWNED_NONE;
-    int ret = host_adopt(brig, err);
-    if (ret == 0)
-        ret = prepare(&launch, spawned, brig, plan, err);
+    int ret = prepare(&launch, spawned, brig, plan, owner, park, err);
     if (ret == 0 && send(spawned->control, &launch.setup, sizeof launch.setup, MSG_NOSIGNAL) < 0)
-        ret = error_system(err, STAGE, errno, "cannot send the plan to init: %s", strerror(errno));
+        ret =
+            error_system(err, STAGE, errno, "cannot send the plan to init: %s", error_text(errno));
     if (ret == 0)
         ret = clone_init(&launch, spawned, plan, err);
     fd_close_at(&launch.control);
-    fd_close_at(&launch.stdin_read);
-    fd_close_at(&launch.out_write);
-    fd_close_at(&launch.err_write);
-    owner_done(&launch.owner);
+    ends_done(&launch.ends);
     fd_close_at(&launch.start);
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         fd_close_at(&launch.tasks[i]);
     if (ret < 0)
         spawn_done(spawned);
     return ret;
+}
+
+int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
+                struct owner *owner, struct brig_error *err)
+{
+    return spawn(spawned, brig, plan, owner, false, err);
+}
+
+int spawn_error(const struct plan *plan, const struct init_report *report, struct brig_error *err)
+{
+    int errnum = report->errnum > 0 ? report->errnum : EIO;
+    if (report->op == REPORT_OP_EXEC)
+        return command_exec_error(plan->path, &plan->place, errnum, err);
+    if (plan->limits.memory_bytes < MEMORY_TO_START)
+        return error_system(err, "start", ENOMEM,
+                            "not enough memory to start it; its limit is too low");
+    char what[400] = "clone";
+    if (report->op < plan->op_count)
+        plan_describe_op(plan, &plan->ops[report->op], what, sizeof what);
+    return error_system(err, "start", errnum, "%s: %s", what, error_text(errnum));
+}
+
+int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *plan,
+               struct owner *owner, struct brig_error *err)
+{
+    struct init_report report = {0};
+    int ret = spawn(spawned, brig, plan, owner, true, err);
+    if (ret < 0)
+        return ret;
+    struct pollfd ready = {.fd = spawned->control, .events = POLLIN};
+    uint64_t until = clock_now() + PARK_WITHIN;
+    int n;
+    do
+        n = poll(&ready, 1, 1000);
+    while (n <= 0 && clock_now() < until);
+    ssize_t len = n > 0 ? recv(spawned->control, &report, sizeof report, MSG_DONTWAIT) : -1;
+    if (len == sizeof report && report.kind == REPORT_PARKED)
+        return 0;
+    spawn_end(spawned);
+    return spawn_error(plan, &report, err);
+}
+
+/* The words of a job behind its head. Returns how many bytes, or 0 if it is too large. */
+static size_t put_job(char *out, const struct plan *plan)
+{
+    struct init_job head = {(uint32_t)plan->argv.count - 2, (uint32_t)plan->env.count};
+    const struct strings *lists[] = {&plan->argv, &plan->env};
+    size_t at = sizeof head;
+    if (plan->argv.count + plan->env.count + 4 > JOB_WORDS_MAX)
+        return 0;
+    memcpy(out, &head, sizeof head);
+    for (size_t list = 0; list < 2; list++) {
+        for (size_t i = list == 0 ? 1 : 0; i < lists[list]->count; i++) {
+            size_t len = strlen(lists[list]->items[i]) + 1;
+            if (at + len > JOB_SIZE_MAX)
+                return 0;
+            memcpy(out + at, lists[list]->items[i], len);
+            at += len;
+        }
+    }
+    return at;
+}
+
+int spawn_job(struct spawned *spawned, const struct plan *plan, struct brig_error *err)
+{
+    static const int no_room = -E2BIG;
+    struct ends ends = ENDS_NONE;
+    char bytes[JOB_SIZE_MAX];
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(3 * sizeof(int))];
+    } control = {0};
+    size_t len = put_job(bytes, plan);
+    if (len == 0)
+        return no_room;
+    int ret = make_streams(&ends, spawned, plan, err);
+    if (ret == 0) {
+        const int fds[] = {plan->stdin_fd >= 0 ? plan->stdin_fd : ends.fds[0], ends.fds[1],
+                           ends.fds[2]};
+        struct iovec part = {bytes, len};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = &control,
+                                 .msg_controllen = sizeof control.space};
+        control.head.cmsg_level = SOL_SOCKET;
+        control.head.cmsg_type = SCM_RIGHTS;
+        control.head.cmsg_len = CMSG_LEN(sizeof fds);
+        memcpy(CMSG_DATA(&control.head), fds, sizeof fds);
+        if (sendmsg(spawned->control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+            ret = error_system(err, STAGE, errno, "cannot send the job: %s", error_text(errno));
+    }
+    ends_done(&ends);
+    return ret;
+}
+
+bool spawn_is_parked(const struct spawned *spawned)
+{
+    struct pollfd said = {.fd = spawned->control, .events = POLLIN};
+    return poll(&said, 1, 0) == 0; /* it has nothing to say until it has its job */
+}
+
+void spawn_end(struct spawned *spawned)
+{
+    struct pollfd gone = {.fd = spawned->pidfd, .events = POLLIN};
+    siginfo_t info;
+    syscall(SYS_pidfd_send_signal, spawned->pidfd, SIGKILL, NULL, 0);
+    while (poll(&gone, 1, END_WITHIN) < 0 && errno == EINTR) {
+    }
+    waitid(P_PIDFD, (id_t)spawned->pidfd, &info, WEXITED | WNOHANG | __WALL);
+    spawn_done(spawned);
 }
 
 void spawn_done(struct spawned *spawned)

@@ -22,9 +22,22 @@ struct spawned {
         .pidfd = -1, .control = -1, .feed = -1, .streams = {-1, -1, -1}, .group = GROUP_NONE       \
     }
 
-/* On failure nothing is left. On success everything in *spawned is the caller's. */
+/* On failure nothing is left. On success everything in *spawned is the caller's. `owner` is needed
+ * no more then. */
 int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
-                struct brig_error *err);
+                struct owner *owner, struct brig_error *err);
+
+/* The same without a command: a cell that is built and waits for its job. */
+int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *plan,
+               struct owner *owner, struct brig_error *err);
+bool spawn_is_parked(const struct spawned *spawned); /* is it still there? */
+/* Why a guest was not started, as init tells it. */
+int spawn_error(const struct plan *plan, const struct init_report *report, struct brig_error *err);
+/* Give a parked cell the job of the plan. -E2BIG, without *err: the job is too large for it. */
+int spawn_job(struct spawned *spawned, const struct plan *plan, struct brig_error *err);
+
+/* End it at once, whatever it does, and remove all of it. */
+void spawn_end(struct spawned *spawned);
 
 /* Remove what the run had on disk. Returns 0 or -errno. */
 int spawn_clear(struct spawned *spawned);

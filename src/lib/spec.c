@@ -103,7 +103,7 @@ static int set_value(struct brig_spec *spec, int index, const char *text, enum b
     else
         ret = set_text(value, text);
     if (ret < 0)
-        return error_system(err, STAGE, -ret, "%s: %s", where, strerror(-ret));
+        return error_system(err, STAGE, -ret, "%s: %s", where, error_text(-ret));
     value->set = true;
     if (origin > value->origin)
         value->origin = origin;
@@ -130,7 +130,7 @@ int brig_spec_set_command(struct brig_spec *spec, const char *const *argv, size_
         int ret = strings_add_text(&command, argv[i]);
         if (ret < 0) {
             strings_done(&command);
-            return error_system(err, STAGE, -ret, "command: %s", strerror(-ret));
+            return error_system(err, STAGE, -ret, "command: %s", error_text(-ret));
         }
     }
     strings_done(&spec->command);
@@ -166,30 +166,25 @@ struct reading {
     bool limits_only;
 };
 
-static int read_list(const struct reading *r, int index, const json_t *value, const char *where,
-                     struct brig_error *err)
+static int read_list(const struct reading *r, int index, const struct jsonr *value,
+                     const char *where, struct brig_error *err)
 {
-    size_t i;
-    json_t *item;
-    json_array_foreach(value, i, item)
-    {
-        if (!json_is_string(item))
+    size_t i = 0;
+    for (const struct jsonr *item = value->first; item; item = item->next, i++) {
+        if (item->type != JSONR_STRING)
             return error_usage(err, STAGE, "%s[%zu]: is not a string", where, i);
-        int ret = set_value(r->spec, index, json_string_value(item), r->origin, where, err);
+        int ret = set_value(r->spec, index, item->text, r->origin, where, err);
         if (ret < 0)
             return ret;
     }
     return 0;
 }
 
-static int read_map(const struct reading *r, int index, json_t *value, const char *where,
-                    struct brig_error *err)
+static int read_map(const struct reading *r, int index, const struct jsonr *value,
+                    const char *where, struct brig_error *err)
 {
-    const char *name;
-    json_t *item;
-    json_object_foreach(value, name, item)
-    {
-        const char *text = NULL;
+    for (const struct jsonr *item = value->first; item; item = item->next) {
+        const char *name = item->key, *text = NULL;
         char number[JSONR_NUMBER_SIZE];
         if (!jsonr_scalar(item, &text, number))
             return error_usage(err, STAGE, "%s.%.*s: is not a string or a number", where,
@@ -208,29 +203,28 @@ static int read_map(const struct reading *r, int index, json_t *value, const cha
     return 0;
 }
 
-static int read_command(const struct reading *r, const json_t *value, struct brig_error *err)
+static int read_command(const struct reading *r, const struct jsonr *value, struct brig_error *err)
 {
-    size_t count = json_array_size(value);
-    if (!json_is_array(value) || count == 0)
+    size_t count = 0;
+    if (value->type != JSONR_ARRAY || value->count == 0)
         return error_usage(err, STAGE, "%s: command: is not an array of strings", r->name);
-    autofree const char **argv = calloc(count, sizeof *argv);
+    autofree const char **argv = calloc(value->count, sizeof *argv);
     if (!argv)
         return error_memory(err, STAGE);
-    for (size_t i = 0; i < count; i++) {
-        argv[i] = json_string_value(json_array_get(value, i));
-        if (!argv[i])
-            return error_usage(err, STAGE, "%s: command[%zu]: is not a string", r->name, i);
+    for (const struct jsonr *item = value->first; item; item = item->next) {
+        if (item->type != JSONR_STRING)
+            return error_usage(err, STAGE, "%s: command[%zu]: is not a string", r->name, count);
+        argv[count++] = item->text;
     }
     if (!*argv[0])
         return error_usage(err, STAGE, "%s: command: is empty", r->name);
     return brig_spec_set_command(r->spec, argv, count, err);
 }
 
-static int read_member(const struct reading *r, const char *name, json_t *value,
-                       struct brig_error *err)
+static int read_member(const struct reading *r, const struct jsonr *value, struct brig_error *err)
 {
     char where[256], number[JSONR_NUMBER_SIZE];
-    const char *text;
+    const char *name = value->key, *text;
     snprintf(where, sizeof where, "%.*s: %s%.*s", (int)text_cut(r->name, 120), r->name, r->prefix,
              SHOWN(name));
     if (!r->limits_only && strcmp(name, "command") == 0)
@@ -242,9 +236,9 @@ static int read_member(const struct reading *r, const char *name, json_t *value,
         return error_usage(err, STAGE, "%s: is not a limit", where);
     enum brig_key_type type = key_table[index].type;
     bool list = type == BRIG_TYPE_LIST || type == BRIG_TYPE_MAP;
-    if (list && json_is_array(value))
+    if (list && value->type == JSONR_ARRAY)
         return read_list(r, index, value, where, err);
-    if (type == BRIG_TYPE_MAP && json_is_object(value))
+    if (type == BRIG_TYPE_MAP && value->type == JSONR_OBJECT)
         return read_map(r, index, value, where, err);
     if (list)
         return error_usage(err, STAGE, "%s: is not an array%s", where,
@@ -254,20 +248,15 @@ static int read_member(const struct reading *r, const char *name, json_t *value,
     return set_value(r->spec, index, text, r->origin, where, err);
 }
 
-static int read_members(const struct reading *r, json_t *object, struct brig_error *err)
+static int read_members(const struct reading *r, const struct jsonr *object, struct brig_error *err)
 {
-    const char *name;
-    json_t *value;
-    json_object_foreach(object, name, value)
-    {
-        int ret = read_member(r, name, value, err);
-        if (ret < 0)
-            return ret;
-    }
-    return 0;
+    int ret = 0;
+    for (const struct jsonr *value = object->first; value && ret == 0; value = value->next)
+        ret = read_member(r, value, err);
+    return ret;
 }
 
-static struct brig_spec *copy_spec(const struct brig_spec *spec)
+struct brig_spec *spec_copy(const struct brig_spec *spec)
 {
     struct brig_spec *copy = calloc(1, sizeof *copy);
     if (!copy)
@@ -292,10 +281,10 @@ static struct brig_spec *copy_spec(const struct brig_spec *spec)
 
 /* On a copy, which takes the place of the spec only when all of it went well: a text that is
  * refused half-way, or memory that runs out, changes nothing. */
-static int read_checked(struct reading r, json_t *object, struct brig_error *err)
+static int read_checked(struct reading r, const struct jsonr *object, struct brig_error *err)
 {
     struct brig_spec *spec = r.spec;
-    r.spec = copy_spec(spec);
+    r.spec = spec_copy(spec);
     if (!r.spec)
         return error_memory(err, STAGE);
     int ret = read_members(&r, object, err);
@@ -311,19 +300,19 @@ static int read_checked(struct reading r, json_t *object, struct brig_error *err
 int brig_spec_read_json(struct brig_spec *spec, const char *text, size_t len, const char *name,
                         struct brig_error *err)
 {
-    json_t *root = jsonr_object(text, len, BRIG_SPEC_MAX, name, STAGE, err);
+    struct jsonr *root = jsonr_object(text, len, BRIG_SPEC_MAX, name, STAGE, err);
     if (!root)
         return -errno;
     struct reading r = {.spec = spec, .origin = BRIG_FROM_SPEC, .name = name, .prefix = ""};
     int ret = read_checked(r, root, err);
-    json_decref(root);
+    jsonr_free(root);
     return ret;
 }
 
 int brig_spec_read_metadata(struct brig_spec *spec, const char *text, size_t len, const char *name,
                             struct brig_error *err)
 {
-    json_t *root = jsonr_object(text, len, BRIG_SPEC_MAX, name, STAGE, err);
+    struct jsonr *root = jsonr_object(text, len, BRIG_SPEC_MAX, name, STAGE, err);
     if (!root)
         return -errno;
     struct reading r = {.spec = spec,
@@ -331,12 +320,12 @@ int brig_spec_read_metadata(struct brig_spec *spec, const char *text, size_t len
                         .name = name,
                         .prefix = "limits.",
                         .limits_only = true};
-    json_t *limits = json_object_get(root, "limits");
+    const struct jsonr *limits = jsonr_get(root, "limits");
     int ret = 0;
-    if (limits && !json_is_object(limits))
+    if (limits && limits->type != JSONR_OBJECT)
         ret = error_usage(err, STAGE, "%s: limits: is not an object", name);
     else if (limits)
         ret = read_checked(r, limits, err);
-    json_decref(root);
+    jsonr_free(root);
     return ret;
 }

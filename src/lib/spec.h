@@ -33,4 +33,7 @@ static inline bool spec_asked(const struct brig_spec *spec, enum key key)
     return spec->values[key].origin != BRIG_FROM_DEFAULT;
 }
 
+/* NULL without memory. */
+struct brig_spec *spec_copy(const struct brig_spec *spec);
+
 #endif

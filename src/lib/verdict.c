@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -172,7 +174,7 @@ static const char *signal_hint(int signal)
 
 static void note_signal(const struct facts *facts, struct buf *out)
 {
-    const char *name = sigabbrev_np(facts->status);
+    const char *name = signal_name(facts->status);
     add_comm(out, facts);
     if (name)
         buf_printf(out, " (pid %d) was killed by SIG%s.", facts->pid, name);
@@ -270,7 +272,7 @@ void verdict_notes(const struct facts *facts, const struct verdict *verdict, str
         /* A reader that has enough goes away; that is nothing to speak of. */
         if (facts->sink_errors[i] && facts->sink_errors[i] != EPIPE)
             buf_printf(out, " Its %s could not be delivered: %s.", i ? "stderr" : "stdout",
-                       strerror(facts->sink_errors[i]));
+                       error_text(facts->sink_errors[i]));
     }
     if (facts->left_files)
         buf_text(out, " Its temporary folder could not be removed; the next run tries again.");

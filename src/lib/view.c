@@ -2,6 +2,7 @@
 #include "view.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,11 +90,22 @@ bool view_resolve(const struct view *view, const char *path, char *out, size_t s
 
 /* ---- places for mounts --------------------------------------------------------------------- */
 
+void view_folder(struct view *view, const char *target, unsigned mode)
+{
+    for (uint32_t i = 0; i < view->count; i++) {
+        if (view->ops[i].kind == CELL_FOLDER && strcmp(view->ops[i].target, target) == 0)
+            return;
+    }
+    view_add(view, CELL_FOLDER, NULL, view_text(view, target))->a = mode;
+}
+
 /* Make the folders above a target, and the target itself as a folder or an empty file, where they
- * are ours to make; elsewhere they must be there. */
-static int make_place(struct view *view, const char *target, bool folder, struct brig_error *err)
+ * are ours to make; elsewhere they must be there. *flags tells which. */
+static int make_place(struct view *view, const char *target, bool folder, uint64_t *flags,
+                      struct brig_error *err)
 {
     const struct view_mount *mount = mount_of(view, target);
+    *flags = mount && mount->source ? 0 : CELL_OURS;
     if (view->no_memory)
         return error_memory(err, STAGE);
     if (mount && mount->source) {
@@ -112,29 +124,29 @@ static int make_place(struct view *view, const char *target, bool folder, struct
         snprintf(above, sizeof above, "%.*s", (int)(at - target), target);
         if (mount && view_is_within(mount->target, above))
             continue; /* made already: the mount is on it */
-        view_add(view, CELL_FOLDER, NULL, view_text(view, above + 1))->a = 0755;
+        view_folder(view, above + 1, 0755);
     }
     if (mount && strcmp(mount->target, target) == 0)
         return 0;
-    const char *relative = view_text(view, target + 1);
     if (folder)
-        view_add(view, CELL_FOLDER, NULL, relative)->a = 0755;
+        view_folder(view, target + 1, 0755);
     else
-        view_add(view, CELL_FILE, "", relative)->a = 0644;
+        view_add(view, CELL_FILE, "", target + 1)->a = 0644;
     return 0;
 }
 
 int view_bind(struct view *view, const struct source *source, const char *target, bool writable,
-              bool owned, struct brig_error *err)
+              enum view_source kind, struct brig_error *err)
 {
+    uint64_t flags;
     const char *path = view_text(view, source->path);
     target = view_text(view, target);
-    int ret = make_place(view, target, source->folder, err);
+    int ret = make_place(view, target, source->folder, &flags, err);
     if (ret < 0)
         return ret;
     struct cell_op *op = view_add(view, CELL_BIND, path, target + 1);
-    op->a = writable ? 0 : CELL_READ_ONLY;
-    if (owned && view->guest_uid) {
+    op->a = flags | (writable ? 0 : CELL_READ_ONLY) | (kind == VIEW_SYSTEM ? CELL_SYSTEM : 0);
+    if (kind == VIEW_CALLER && view->guest_uid) {
         op->a |= CELL_OWNER;
         op->fd = SLOT_OWNER;
     }
@@ -144,19 +156,21 @@ int view_bind(struct view *view, const struct source *source, const char *target
     return 0;
 }
 
-int view_tmpfs(struct view *view, const char *target, uint64_t bytes, unsigned mode,
+int view_tmpfs(struct view *view, const char *target, uint64_t bytes, unsigned mode, bool owned,
                struct brig_error *err)
 {
-    char size[24];
-    snprintf(size, sizeof size, "%llu", (unsigned long long)bytes);
+    char options[128];
+    uint64_t flags, owner = owned ? view->guest_uid : 0;
+    snprintf(options, sizeof options, "mode=%o,size=%" PRIu64 ",nr_inodes=100000", mode, bytes);
+    if (owner)
+        snprintf(options + strlen(options), sizeof options - strlen(options),
+                 ",uid=%" PRIu64 ",gid=%" PRIu64, owner, owner);
     target = view_text(view, target);
-    int ret = make_place(view, target, true, err);
+    int ret = make_place(view, target, true, &flags, err);
     if (ret < 0)
         return ret;
-    struct cell_op *op = view_add(view, CELL_TMPFS, view_text(view, size), target + 1);
-    op->a = mode;
-    op->b = view->guest_uid;
-    view_note(view, target, NULL, true, true);
+    view_add(view, CELL_TMPFS, view_text(view, options), target + 1)->a = flags;
+    view_note(view, target, NULL, owned, true);
     return 0;
 }
 

@@ -15,12 +15,20 @@ bool view_is_within(const char *path, const char *base);
 void view_note(struct view *view, const char *target, const char *source, bool writable,
                bool folder);
 
-/* Show a file or folder. `owned`: what root shows is shown as the guest's own. */
-int view_bind(struct view *view, const struct source *source, const char *target, bool writable,
-              bool owned, struct brig_error *err);
+/* Make a folder in what is ours, once; `target` is relative to the new root. */
+void view_folder(struct view *view, const char *target, unsigned mode);
 
-/* An empty folder in memory. */
-int view_tmpfs(struct view *view, const char *target, uint64_t bytes, unsigned mode,
+enum view_source {
+    VIEW_SYSTEM, /* a part of the system */
+    VIEW_CALLER, /* named by the caller: compared before it is shown, and the guest's own */
+};
+
+/* Show a file or folder. */
+int view_bind(struct view *view, const struct source *source, const char *target, bool writable,
+              enum view_source kind, struct brig_error *err);
+
+/* An empty folder in memory, the guest's own or for us to fill. */
+int view_tmpfs(struct view *view, const char *target, uint64_t bytes, unsigned mode, bool owned,
                struct brig_error *err);
 
 /* The root, the system's folders, /dev and /proc. */

@@ -2,7 +2,6 @@
  * the guest's own /tmp and home. */
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,9 +187,10 @@ static int mount_parts(struct view *view, const struct parts *parts, bool host,
         if (part->kind == PART_HOME && !host && is_covered(parts, part->target))
             continue;
         if (part->kind == PART_TMPFS || part->kind == PART_HOME)
-            ret = view_tmpfs(view, part->target, part->bytes, part->mode, err);
+            ret = view_tmpfs(view, part->target, part->bytes, part->mode, true, err);
         else
-            ret = view_bind(view, &part->source, part->target, part->kind != PART_RO, true, err);
+            ret = view_bind(view, &part->source, part->target, part->kind != PART_RO, VIEW_CALLER,
+                            err);
     }
     return ret;
 }
@@ -202,24 +202,28 @@ struct homes {
     char paths[2][PATH_MAX]; /* empty: there is none */
 };
 
+/* The home of a line of the user database, if it is about this user. */
+static char *home_in(char *line, uid_t uid)
+{
+    char *fields[7] = {NULL};
+    for (size_t i = 0; i < 7; i++)
+        fields[i] = strsep(&line, ":\n");
+    return fields[6] && strtoul(fields[2], NULL, 10) == uid ? fields[5] : NULL;
+}
+
 /* The file itself, not all of what the C library could ask: that may be a network. */
 static void find_homes(struct homes *homes, bool ask)
 {
-    struct passwd user, *found;
-    char text[4096];
-    const char *named = getenv("HOME");
+    char line[4096];
+    const char *named = getenv("HOME"), *home = NULL;
     if (!named || !*named || !realpath(named, homes->paths[0]))
         homes->paths[0][0] = 0;
     homes->paths[1][0] = 0;
     FILE *users = ask ? fopen("/etc/passwd", "re") : NULL;
-    while (users && fgetpwent_r(users, &user, text, sizeof text, &found) == 0) {
-        if (user.pw_uid != getuid())
-            continue;
-        if (!realpath(user.pw_dir, homes->paths[1]) ||
-            strcmp(homes->paths[0], homes->paths[1]) == 0)
-            homes->paths[1][0] = 0;
-        break;
-    }
+    while (users && !home && fgets(line, sizeof line, users))
+        home = home_in(line, getuid());
+    if (home && (!realpath(home, homes->paths[1]) || strcmp(homes->paths[0], homes->paths[1]) == 0))
+        homes->paths[1][0] = 0;
     if (users)
         fclose(users);
 }

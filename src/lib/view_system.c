@@ -1,8 +1,8 @@
 /* What a cell shows of the system: the least that programs need, or all of it read-only; and what
  * is the cell's own, /dev and /proc. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +17,25 @@
 #define STAGE    "view"
 #define SHM_SIZE (UINT64_C(64) << 20)
 
-/* A file that fits a page costs less as a copy than as a mount. */
-#define COPY_MAX 4096
+/* A file that fits a few pages costs less as a copy than as a mount. */
+#define COPY_MAX 16384
+
+static void add_file(struct view *view, const char *bytes, size_t len, const char *target)
+{
+    struct cell_op *op = view_add(view, CELL_FILE, bytes, target);
+    op->a = 0644;
+    op->b = len;
+}
 
 static int copy_file(struct view *view, const char *path, struct brig_error *err)
 {
     char text[COPY_MAX + 1];
     ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
     if (len < 0)
-        return error_system(err, STAGE, (int)-len, "%s: %s", path, strerror((int)-len));
+        return error_system(err, STAGE, (int)-len, "%s: %s", path, error_text((int)-len));
     if (strlen(text) != (size_t)len)
         return error_refused(err, STAGE, "%s: is not a text", path);
-    view_add(view, CELL_FILE, view_text(view, text), path + 1)->a = 0644;
+    add_file(view, view_text(view, text), (size_t)len, path + 1);
     return 0;
 }
 
@@ -37,37 +44,52 @@ static int bind_part(struct view *view, const char *path, const char *real, stru
     struct source source;
     int ret = source_open(&source, "view", real, err);
     if (ret == 0) {
-        ret = view_bind(view, &source, path, false, false, err);
+        ret = view_bind(view, &source, path, false, VIEW_SYSTEM, err);
         source_done(&source);
     }
     return ret;
 }
 
-/* A part of the system, if this host has it: a link as a link, and for look-ups what is behind it.
- */
+/* A link, if it leads into /usr: shown as a link, and for look-ups what is behind it. */
+static bool add_link(struct view *view, const char *path)
+{
+    char text[PATH_MAX], real[PATH_MAX + 1];
+    ssize_t len = readlink(path, text, sizeof text - 1);
+    if (len <= 0)
+        return false;
+    text[len] = 0;
+    /* Of a link in the root, which is what most of them are, nothing has to be looked up. */
+    if (text[0] != '/' && !strchr(path + 1, '/'))
+        snprintf(real, sizeof real, "/%s", text);
+    else
+        snprintf(real, sizeof real, "%s", text);
+    if (!view_is_within(real, "/usr") || strstr(real, "..")) {
+        if (!realpath(path, real) || !view_is_within(real, "/usr"))
+            return false;
+    }
+    const char *to = view_text(view, real);
+    view_add(view, CELL_LINK, to, path + 1);
+    view_note(view, path, to, false, true);
+    return true;
+}
+
+/* A part of the system, if this host has it. */
 static int add_part(struct view *view, const char *path, struct brig_error *err)
 {
     struct stat st;
     char real[PATH_MAX];
-    bool deep = view_is_within(path, "/etc") && strchr(path + 5, '/');
     if (lstat(path, &st) < 0)
         return 0;
-    if (deep || S_ISLNK(st.st_mode)) {
-        if (!realpath(path, real))
+    if (S_ISLNK(st.st_mode)) {
+        if (add_link(view, path) || !realpath(path, real))
             return 0;
-        if (deep || !view_is_within(real, "/usr"))
-            return bind_part(view, path, real, err);
-        const char *to = view_text(view, real);
-        view_add(view, CELL_LINK, to, path + 1);
-        view_note(view, path, to, false, true);
-        return 0;
+        return bind_part(view, path, real, err);
     }
-    /* In the root or in /etc, and no link: there is nothing to resolve. The child compares it. */
     if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX && (st.st_mode & S_IROTH))
         return copy_file(view, path, err);
     struct source source = {(char *)(uintptr_t)path, source_device(&st), st.st_ino,
                             S_ISDIR(st.st_mode)};
-    return view_bind(view, &source, path, false, false, err);
+    return view_bind(view, &source, path, false, VIEW_SYSTEM, err);
 }
 
 static int add_parts(struct view *view, const char *const *paths, struct brig_error *err)
@@ -85,16 +107,25 @@ static int add_system(struct view *view, struct brig_error *err)
     return add_parts(view, folders, err);
 }
 
-/* Java keeps its settings in /etc, in a folder of its version. */
+/* Java keeps its settings in /etc, in a folder of its version: /usr/lib/jvm/java-17-openjdk-amd64
+ * has them in /etc/java-17-openjdk. */
 static int add_java(struct view *view, struct brig_error *err)
 {
-    glob_t found;
+    DIR *dir = opendir("/usr/lib/jvm");
     int ret = 0;
-    if (access("/usr/lib/jvm", F_OK) < 0 || glob("/etc/java-*", 0, NULL, &found) != 0)
-        return 0;
-    for (size_t i = 0; i < found.gl_pathc && ret == 0; i++)
-        ret = add_part(view, found.gl_pathv[i], err);
-    globfree(&found);
+    const struct dirent *entry;
+    while (dir && ret == 0 && (entry = readdir(dir))) {
+        char path[64];
+        size_t version =
+            strspn(entry->d_name, "java-") == 5 ? strspn(entry->d_name + 5, "0123456789") : 0;
+        if (!version || entry->d_type == DT_LNK ||
+            strncmp(entry->d_name + 5 + version, "-openjdk", 8) != 0)
+            continue;
+        snprintf(path, sizeof path, "/etc/java-%.*s-openjdk", (int)version, entry->d_name + 5);
+        ret = add_part(view, view_text(view, path), err);
+    }
+    if (dir)
+        closedir(dir);
     return ret;
 }
 
@@ -103,26 +134,16 @@ static int add_java(struct view *view, struct brig_error *err)
 static int add_etc(struct view *view, bool network, struct brig_error *err)
 {
     static const char *const entries[] = {
-        "/etc/alternatives",
-        "/etc/ca-certificates",
-        "/etc/fonts",
-        "/etc/ld.so.cache",
-        "/etc/ld.so.conf",
-        "/etc/ld.so.conf.d",
-        "/etc/localtime",
-        "/etc/magic",
-        "/etc/mime.types",
-        "/etc/pki",
-        "/etc/protocols",
-        "/etc/services",
-        "/etc/ssl/certs",
-        "/etc/ssl/openssl.cnf",
-        "/etc/terminfo",
-        "/etc/timezone",
-        NULL,
+        "/etc/alternatives", "/etc/fonts",
+        "/etc/ld.so.cache",  "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d", "/etc/localtime",
+        "/etc/mime.types",   "/etc/pki",
+        "/etc/protocols",    "/etc/services",
+        "/etc/ssl/certs",    "/etc/ssl/openssl.cnf",
+        "/etc/timezone",     NULL,
     };
     static const char *const resolver[] = {"/etc/resolv.conf", NULL};
-    view_add(view, CELL_FOLDER, NULL, "etc")->a = 0755;
+    view_folder(view, "etc", 0755);
     int ret = add_parts(view, entries, err);
     if (ret == 0)
         ret = add_java(view, err);
@@ -152,12 +173,18 @@ static void add_files(struct view *view)
                               "networks: files\nprotocols: files\nservices: files\n"},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        view_add(view, CELL_FILE, files[i].text, files[i].target)->a = 0644;
+        add_file(view, files[i].text, strlen(files[i].text), files[i].target);
 }
 
-static int add_devices(struct view *view, struct brig_error *err)
+/* A folder of devices in memory, on which /dev/shm is as well. An ordinary user cannot make
+ * devices: the host's own are shown then, and /dev/shm is on its own. */
+static int add_devices(struct view *view, bool host, struct brig_error *err)
 {
-    static const char *const nodes[] = {"null", "zero", "full", "random", "urandom", "tty"};
+    static const struct {
+        const char *target;
+        unsigned major, minor;
+    } nodes[] = {{"/dev/null", 1, 3},   {"/dev/zero", 1, 5},    {"/dev/full", 1, 7},
+                 {"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0}};
     static const struct {
         const char *target, *source;
     } links[] = {
@@ -165,64 +192,67 @@ static int add_devices(struct view *view, struct brig_error *err)
         {"dev/stdout", "/proc/self/fd/1"}, {"dev/stderr", "/proc/self/fd/2"},
         {"dev/ptmx", "pts/ptmx"},
     };
+    uint64_t shm = view->scratch < SHM_SIZE ? view->scratch : SHM_SIZE;
+    bool make = view->guest_uid && !host;
+    if (make) {
+        int ret = view_tmpfs(view, "/dev", shm, 0755, false, err);
+        if (ret < 0)
+            return ret;
+        view->ops[view->count - 1].a |= CELL_DEVICES;
+    }
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
-        char path[32];
-        struct stat st;
-        snprintf(path, sizeof path, "/dev/%s", nodes[i]);
-        if (lstat(path, &st) < 0 || !S_ISCHR(st.st_mode))
-            return error_refused(err, STAGE, "%s: is not a device here", path);
-        const char *target = view_text(view, path);
-        view_add(view, CELL_FILE, "", target + 1)->a = 0644;
-        struct cell_op *op = view_add(view, CELL_BIND, target, target + 1);
-        op->a = CELL_DEVICE;
-        op->b = source_device(&st);
-        op->c = st.st_ino;
+        struct cell_op *op = view_add(view, CELL_NODE, nodes[i].target, nodes[i].target + 1);
+        op->a = CELL_OURS | (make ? CELL_MAKE : 0);
+        op->b = nodes[i].major << 8 | nodes[i].minor;
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         view_add(view, CELL_LINK, links[i].source, links[i].target);
-    view_add(view, CELL_FOLDER, NULL, "dev/pts")->a = 0755;
-    view_add(view, CELL_PTS, NULL, "dev/pts");
-    return view_tmpfs(view, "/dev/shm", view->scratch < SHM_SIZE ? view->scratch : SHM_SIZE, 01777,
-                      err);
+    view_folder(view, "dev/pts", 0755);
+    view_add(view, CELL_PTS, NULL, "dev/pts")->a = CELL_OURS;
+    if (!make)
+        return view_tmpfs(view, "/dev/shm", shm, 01777, true, err);
+    view_folder(view, "dev/shm", 01777);
+    view_note(view, "/dev/shm", NULL, true, true);
+    return 0;
 }
 
 /* Cover a file of the new root with another of it. */
-static void cover(struct view *view, const char *source, const char *target)
+static void cover(struct view *view, const char *source, const char *target, bool ours)
 {
-    view_add(view, CELL_BIND, source, target)->a = CELL_FROM_ROOT | CELL_READ_ONLY | CELL_OPTIONAL;
+    view_add(view, CELL_COVER, source, target)->a = ours ? CELL_OURS : 0;
 }
 
 /* Fresh /proc, without what tells of the machine or acts on it. Where the guest has init's own id,
  * init is not in it. */
-static void add_proc(struct view *view)
+static void add_proc(struct view *view, bool host)
 {
+    /* Others tell or do more, but are root's alone on every kernel: kcore, kmsg, kpagecount,
+     * kpageflags, kpagecgroup, timer_list, sysrq-trigger. The guest has nobody's id. */
     static const char *const masked[] = {
-        "proc/kcore",      "proc/keys",        "proc/key-users",     "proc/kallsyms",
-        "proc/timer_list", "proc/sched_debug", "proc/sysrq-trigger", "proc/kmsg",
-        "proc/kpagecount", "proc/kpageflags",  "proc/kpagecgroup",   "proc/version_signature",
-        "proc/cmdline",    "proc/bootconfig",
+        "proc/keys",    "proc/key-users",  "proc/kallsyms",          "proc/sched_debug",
+        "proc/cmdline", "proc/bootconfig", "proc/version_signature",
     };
-    view_add(view, CELL_PROC, NULL, "proc")->a = !view->guest_uid;
+    view_add(view, CELL_PROC, view->guest_uid ? NULL : "hidepid=2", "proc")->a =
+        host ? 0 : CELL_OURS;
     for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
         char path[64];
         struct stat st;
         snprintf(path, sizeof path, "/%s", masked[i]);
-        /* What is root's alone is closed to the guest as it is: it has nobody's id, and no rights.
-         */
         if (lstat(path, &st) == 0 && (st.st_mode & S_IRWXO))
-            cover(view, "dev/null", masked[i]);
+            cover(view, "dev/null", masked[i], true);
     }
-    view_add(view, CELL_FILE, "00000000-0000-0000-0000-000000000000\n", "dev/.boot_id")->a = 0444;
-    cover(view, "dev/.boot_id", "proc/sys/kernel/random/boot_id");
+    static const char boot_id[] = "00000000-0000-0000-0000-000000000000\n";
+    add_file(view, boot_id, sizeof boot_id - 1, "dev/.boot_id");
+    cover(view, "dev/.boot_id", "proc/sys/kernel/random/boot_id", true);
 }
 
 static int build_minimal(struct view *view, bool network, struct brig_error *err)
 {
     static const char *const folders[] = {"dev", "home", "proc", "run", "tmp", "var", "var/tmp"};
-    view_add(view, CELL_ROOT, "4m", NULL);
+    view_add(view, CELL_ROOT, "mode=0755,size=4m,nr_inodes=4096", NULL);
     view_note(view, "/", NULL, false, true);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        view_add(view, CELL_FOLDER, NULL, folders[i])->a = 0755;
+        view_folder(view, folders[i], 0755);
     int ret = add_system(view, err);
     if (ret == 0)
         ret = add_etc(view, network, err);
@@ -242,18 +272,15 @@ static int build_host(struct view *view, struct brig_error *err)
     for (size_t i = 0; i < sizeof covered / sizeof *covered; i++) {
         if (lstat(covered[i], &st) < 0 || !S_ISDIR(st.st_mode))
             continue;
-        int ret = view_tmpfs(view, covered[i], 65536, 0755, err);
+        int ret = view_tmpfs(view, covered[i], 65536, 0755, false, err);
         if (ret < 0)
             return ret;
-        /* Only ours to fill, until the root is sealed; the guest's landlock rules leave it out. */
-        view->ops[view->count - 1].b = 0;
-        view->mounts[view->mount_count - 1].writable = false;
     }
-    view_add(view, CELL_FILE, no_machine, "dev/.machine-id")->a = 0444;
-    view_add(view, CELL_FILE, "brig\n", "dev/.hostname")->a = 0444;
-    cover(view, "dev/.machine-id", "etc/machine-id");
-    cover(view, "dev/.machine-id", "var/lib/dbus/machine-id");
-    cover(view, "dev/.hostname", "etc/hostname");
+    add_file(view, no_machine, sizeof no_machine - 1, "dev/.machine-id");
+    add_file(view, "brig\n", 5, "dev/.hostname");
+    cover(view, "dev/.machine-id", "etc/machine-id", false);
+    cover(view, "dev/.machine-id", "var/lib/dbus/machine-id", false);
+    cover(view, "dev/.hostname", "etc/hostname", false);
     return 0;
 }
 
@@ -261,8 +288,8 @@ int view_add_system(struct view *view, bool host, bool network, struct brig_erro
 {
     int ret = host ? build_host(view, err) : build_minimal(view, network, err);
     if (ret == 0)
-        ret = add_devices(view, err);
+        ret = add_devices(view, host, err);
     if (ret == 0)
-        add_proc(view);
+        add_proc(view, host);
     return ret;
 }

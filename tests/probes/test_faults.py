@@ -206,14 +206,14 @@ def test_attack_55_success_that_did_nothing_is_not_believed_by_doctor(probe, cal
     before = [shutil.which("strace"), "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}",
               "-e", f"inject={call}:retval=0"]
     done = probe.brig.run("--json", verb="doctor", before=[*probe.prefix, *before], cwd=probe.work)
-    layer = {"capset": "capabilities", "setns": "user", "seccomp": "seccomp", "prctl": "no_new_privs",
+    layer = {"capset": "capabilities", "setns": "net", "seccomp": "seccomp", "prctl": "no_new_privs",
              "landlock_restrict_self": "landlock", "setresuid": "user", "setresgid": "user",
              "setgroups": "user"}[call]
     if done.returncode == 125:
         return
     said = {row["name"]: row["state"] for row in json.loads(done.stdout)["layers"]}
     if call in ("setresuid", "setresgid", "setgroups", "setns") and probe.user == "user":
-        assert said[layer] == "ok" and done.returncode == 0, said  # not called for this user
+        assert said[layer] == "ok", said  # not called for this user
         return
     result, _ = run_with(probe, before)
     if result.returncode == 0:

@@ -40,10 +40,10 @@ def occurrence(probe, call, *words):
 
 # What is missing, the call that shows it, what the message has to name.
 MISSING = {
-    "proc_not_allowed": ("fsopen", ['"proc"'], "EPERM", "/proc"),
-    "proc_not_there": ("fsopen", ['"proc"'], "ENODEV", "/proc"),
+    "proc_not_allowed": ("mount", ['"proc"'], "EPERM", "/proc"),
+    "proc_not_there": ("mount", ['"proc"'], "ENODEV", "/proc"),
     "tmpfs_not_there": ("fsopen", ['"tmpfs"'], "ENODEV", "root"),
-    "pts_not_allowed": ("fsopen", ['"devpts"'], "EPERM", "/dev/pts"),
+    "pts_not_allowed": ("mount", ['"devpts"'], "EPERM", "/dev/pts"),
     "no_loopback": ("ioctl", ["SIOCSIFFLAGS"], "ENODEV", "loopback"),
     "no_loopback_allowed": ("ioctl", ["SIOCSIFFLAGS"], "EPERM", "loopback"),
     "no_sockets": ("socket", ["AF_INET"], "EAFNOSUPPORT", "loopback"),

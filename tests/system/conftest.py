@@ -23,6 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BRIG = os.path.abspath(os.environ.get("BRIG", os.path.join(ROOT, "build", "brig")))
 
 # Emulated machines are slow: every limit on time in a test is multiplied by this.
+WARM = ["--warm"] if os.environ.get("BRIG_TEST_WARM") else []  # in a cell that was built ahead
 SLOW = float(os.environ.get("BRIG_TEST_SLOW", "1"))
 
 # Timeouts for guests that have something to do before: start a shell, or Python, and say something.
@@ -67,6 +68,16 @@ def is_alive(pid):
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
         return [int(child) for child in children.read().split()]
+
+
+def init_of(process):
+    """The init of the run of a brig process. For a moment it has another child, which made the
+    namespaces."""
+    def is_init(pid):
+        with open(f"/proc/{pid}/comm", encoding="ascii") as comm:
+            return comm.read() == "brig-init\n"
+    init, = filter(is_init, children_of(process.pid))
+    return init
 
 
 def processes_with(token):
@@ -132,7 +143,7 @@ def wait_for_file(path, seconds=20.0):
 
 def wait_for_end_of_init(process):
     """Wait until all of a run but its stopped supervisor has ended."""
-    init, = children_of(process.pid)
+    init = init_of(process)
     assert wait_until(lambda: not is_alive(init), 60), "init has not ended"
 
 
@@ -154,7 +165,7 @@ class Brig:
         self.makers = {}  # of cgroups: the brig processes of this test
 
     def command(self, *args, verb="run"):
-        options = ["-e", f"BRIG_TEST_TOKEN={self.token}"] if verb == "run" else []
+        options = ["-e", f"BRIG_TEST_TOKEN={self.token}", *WARM] if verb == "run" else []
         return [self.binary, verb, *options, *map(str, args)]
 
     def start(self, *args, verb="run", before=(), **kw):

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import (PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, children_of,
-                      finish, is_alive, message, state_of, wait_for_file,
+                      finish, init_of, is_alive, message, state_of, wait_for_file,
                       wait_until)
 
 
@@ -63,7 +63,7 @@ def test_case_01_process_outside_holds_the_pipe(brig, outside):
     process = brig.start("--json", "--", "sh", "-c",
                          "touch up; while [ -e up ]; do :; done; exit 7", cwd=brig.tmp)
     wait_for_file(brig.tmp / "up")
-    main, = children_of(children_of(process.pid)[0])
+    main, = children_of(init_of(process))
     with open(f"/proc/{main}/fd/1", "wb") as pipe:
         holder = subprocess.Popen(outside.split(), stdout=pipe)
     (brig.tmp / "up").unlink()
@@ -126,7 +126,7 @@ def test_case_02_stubborn_tree_after_limit(brig, tmp_path, status, options, hung
 
 def test_case_02_stubborn_tree_after_supervisor_killed(brig):
     process, pid = brig.start_stubborn()
-    init, = children_of(process.pid)
+    init = init_of(process)
     assert is_alive(pid) and is_alive(init)
     process.kill()
     process.wait()
@@ -220,7 +220,7 @@ def test_case_05_guest_signals_init(brig, tmp_path, tier, name):
                          f"kill -{name} $PPID; echo done; read x; exit 7", before=tier,
                          stdin=subprocess.PIPE)
     assert started(process) == "done"
-    init, = children_of(process.pid)
+    init = init_of(process)
     assert wait_until(lambda: state_of(init) == "S"), "init is not waiting as it should"
     assert finish(process, 5, b"go\n").returncode == 7
     result = result_in(tmp_path / "r")
@@ -281,7 +281,7 @@ def test_case_05_init_is_killed_from_outside(brig, tmp_path):
     """By the machine's administrator, or for want of memory: all of the tree dies, and the result
     does not claim to know more."""
     process, pid = brig.start_stubborn("--result", tmp_path / "r", "--timeout", "20s")
-    init, = children_of(process.pid)
+    init = init_of(process)
     os.kill(init, signal.SIGKILL)
     assert finish(process, 5).returncode == 125
     result = result_in(tmp_path / "r")
@@ -294,7 +294,7 @@ def test_case_05_init_is_stopped_from_outside(brig, tmp_path):
     """The run still ends at its timeout."""
     process, pid = brig.start_stubborn("--result", tmp_path / "r", "--timeout", f"{SHELL_TIME}s",
                                        "-k", "200ms")
-    init, = children_of(process.pid)
+    init = init_of(process)
     os.kill(init, signal.SIGSTOP)
     assert finish(process, 5).returncode == 124
     assert result_in(tmp_path / "r")["usage"]["wall_seconds"] < SHELL_TIME + 0.2 + 1 * SLOW
@@ -449,7 +449,7 @@ def test_case_08_orphan_gets_the_parent_of_the_main_process(brig):
     """A daemon is adopted by brig's init, pid 1 of the cell, not by the machine's."""
     process = brig.start("--", *PYTHON, ORPHAN)
     assert (started(process), started(process)) == ("1", "1")
-    init, = children_of(process.pid)
+    init = init_of(process)
     orphan = brig.host_pid(int(started(process)))
     assert len(children_of(init)) == 2 and orphan in children_of(init)
     process.terminate()

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from conftest import BRIG, SLOW, children_of
+from conftest import BRIG, SLOW, children_of, init_of
 
 pytestmark = pytest.mark.v2
 
@@ -74,7 +74,7 @@ def guest_group(path, user=None):
     process = subprocess.Popen(command_in(path, OWN_GROUP, user), stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, cwd="/")
     seen_inside = process.stdout.readline()
-    init, = children_of(process.pid)
+    init = init_of(process)
     guest, = children_of(init)
     with open(f"/proc/{guest}/cgroup", encoding="utf-8") as groups:
         seen_outside = groups.read()

@@ -9,7 +9,7 @@ import socket
 import subprocess
 
 import pytest
-from conftest import PYTHON, SLOW, children_of, finish, is_alive, message
+from conftest import PYTHON, SLOW, finish, init_of, is_alive, message
 
 # ---- environment -----------------------------------------------------------------------------
 
@@ -389,7 +389,7 @@ def test_init_is_not_dumpable(brig, tier):
     """Nor can anybody else of the caller's user: its files in /proc belong to root."""
     process = brig.start("--", "sh", "-c", "echo ready; exec sleep 300", before=tier)
     assert process.stdout.readline()
-    init, = children_of(process.pid)
+    init = init_of(process)
     owner = os.stat(f"/proc/{init}/fd").st_uid
     process.terminate()
     finish(process)

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import SLOW, STUBBORN, children_of, finish, is_alive, wait_until
+from conftest import SLOW, STUBBORN, finish, init_of, is_alive, wait_until
 
 GUEST = ["--", "sh", "-c", STUBBORN + "sleep 300"]
 
@@ -41,7 +41,7 @@ def test_killed_at_random_moments(brig, part):
 def test_killed_while_running(brig):
     process = brig.start(*GUEST)
     pid = brig.host_pid(int(process.stdout.readline()))
-    init, = children_of(process.pid)
+    init = init_of(process)
     assert is_alive(pid) and is_alive(init) and len(brig.survivors()) >= 4
     process.kill()
     finish(process)
@@ -177,7 +177,7 @@ def test_sweep_ends_what_outlived_supervisor_and_init(brig, tier):
     pid = brig.host_pid(int(process.stdout.readline()))
     if not brig.left_groups():
         pytest.skip("no cgroups here")
-    init, = children_of(process.pid)
+    init = init_of(process)
     process.send_signal(signal.SIGSTOP)
     os.kill(init, signal.SIGKILL)
     process.kill()

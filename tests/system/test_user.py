@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 from conftest import (BRIG, PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, Brig, children_of,
-                      clean_up, finish, is_alive, message, state_of, wait_until)
+                      clean_up, finish, init_of, is_alive, message, state_of, wait_until)
 
 USER = 65534
 DROP = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
@@ -235,7 +235,7 @@ def test_user_guest_signals_init(user, shielded_tier, name):
     process, pid = user.start_stubborn(rest=f"kill -{name} $PPID; echo $?; read x; exit 7",
                                        before=shielded_tier)
     assert process.stdout.readline() == b"1\n"
-    init, = children_of(process.pid)
+    init = init_of(process)
     assert wait_until(lambda: state_of(init) == "S"), "init is not waiting as it should"
     assert finish(process, 5, b"go\n").returncode == 7
     assert not is_alive(pid)
@@ -256,7 +256,7 @@ def test_user_init_is_killed_from_outside(user, tier):
     """By its own user, outside of the cell, who may: nothing outlives the run by that, and the
     result does not claim to know how the guest ended."""
     process, pid = user.start_stubborn("--timeout", "20s", before=tier)
-    init, = children_of(process.pid)
+    init = init_of(process)
     os.kill(init, signal.SIGKILL)
     done = finish(process, 5)
     assert done.returncode == 125

@@ -5,7 +5,7 @@
 
 #define MAX 65536
 
-static json_t *read_text(const char *text, struct brig_error *err)
+static struct jsonr *read_text(const char *text, struct brig_error *err)
 {
     *err = (struct brig_error){0};
     return jsonr_object(text, strlen(text), MAX, "job.json", "test", err);
@@ -24,11 +24,11 @@ static void check_refused(const char *text, const char *why)
 static void test_an_object_is_read(void **state)
 {
     struct brig_error err;
-    json_t *root = read_text(" {\"a\": [1, {\"b\": null}]}\n", &err);
+    struct jsonr *root = read_text(" {\"a\": [1, {\"b\": null}]}\n", &err);
     assert_non_null(root);
-    assert_int_equal(json_object_size(root), 1);
+    assert_int_equal(root->count, 1);
     assert_int_equal(err.fault, BRIG_FAULT_NONE);
-    json_decref(root);
+    jsonr_free(root);
 }
 
 static void test_what_is_not_an_object_is_refused(void **state)
@@ -103,15 +103,15 @@ static void test_size_is_bounded_to_the_byte(void **state)
     char *text = malloc(MAX + 1);
     memset(text, ' ', MAX + 1);
     memcpy(text, "{}", 2);
-    json_t *root = jsonr_object(text, MAX, MAX, "job.json", "test", &err);
+    struct jsonr *root = jsonr_object(text, MAX, MAX, "job.json", "test", &err);
     assert_non_null(root);
-    json_decref(root);
+    jsonr_free(root);
     assert_null(jsonr_object(text, MAX + 1, MAX, "job.json", "test", &err));
     assert_contains(err.text, "is larger than 65536 bytes");
     free(text);
 }
 
-static json_t *read_nested(size_t depth, struct brig_error *err)
+static struct jsonr *read_nested(size_t depth, struct brig_error *err)
 {
     static const char start[] = "{\"a\":";
     size_t n = sizeof start - 1;
@@ -121,7 +121,7 @@ static json_t *read_nested(size_t depth, struct brig_error *err)
     memset(text + n, '[', depth);
     memset(text + n + depth, ']', depth);
     memcpy(text + n + depth * 2, "}", 2);
-    json_t *root = read_text(text, err);
+    struct jsonr *root = read_text(text, err);
     free(text);
     return root;
 }
@@ -129,9 +129,9 @@ static json_t *read_nested(size_t depth, struct brig_error *err)
 static void test_depth_is_bounded(void **state)
 {
     struct brig_error err;
-    json_t *root = read_nested(1000, &err);
+    struct jsonr *root = read_nested(1000, &err);
     assert_non_null(root);
-    json_decref(root);
+    jsonr_free(root);
     assert_null(read_nested(3000, &err));
     assert_contains(err.text, "maximum parsing depth");
     assert_null(read_nested(30000, &err));

@@ -1,5 +1,5 @@
-/* lib/landlock.c: the rules of every version, from 1 to the kernel's own, are taken by the kernel and
- * hold what that version can hold. Each runs in a child, because a ruleset is for good. */
+/* lib/landlock.c: the rules of every version, from 1 to the kernel's own, are taken by the kernel
+ * and hold what that version can hold. Each runs in a child, because a ruleset is for good. */
 #include "lib/landlock.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static long enforce(const struct place *place, int version)
     const char *const writable[] = {place->writable, NULL};
     uint32_t failed = 0;
     landlock_add_host_rules(&view, version, writable, place->writable);
-    long ret = cell_run(view.ops, view.count, &failed);
+    long ret = cell_run(view.ops, view.count, NULL, &failed);
     strings_done(&view.text);
     if (ret < 0)
         return ret;

@@ -1,0 +1,8 @@
+/* Names of signals. */
+#ifndef BASE_SIGNALS_H
+#define BASE_SIGNALS_H
+
+/* "KILL" for 9; NULL for a number that has no name. */
+const char *signal_name(int number);
+
+#endif

@@ -1,0 +1,448 @@
+/* Parked cells and their keeper. */
+#include "pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "host.h"
+#include "source.h"
+
+#define STAGE "warm"
+
+#define SHAPES_MAX   16
+#define CELLS_MAX    64                /* of one shape */
+#define GRAVES_MAX   64                /* what is over and not yet removed; then runs wait */
+#define AGE_MAX      (300 * NS_PER_S)  /* what a cell copied of /etc may be this old */
+#define RETRY_FIRST  (100 * NS_PER_MS) /* after a cell could not be built */
+#define RETRY_LAST   (10 * NS_PER_S)
+#define REFILL_AFTER (2 * NS_PER_MS)
+#define FILES_LEAST  16 /* descriptors that a guest must be allowed, to be given its job */
+
+struct shape {
+    struct brig_spec *spec; /* NULL: not used */
+    struct parked *first;   /* oldest first */
+    unsigned wanted, ready;
+    uint64_t retry_at, retry_after;
+};
+
+struct grave {
+    struct grave *next;
+    struct spawned spawned;
+};
+
+struct pool {
+    struct brig *brig;
+    pthread_t keeper;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* something to do for the keeper, or something it has done */
+    bool stop;
+    struct shape shapes[SHAPES_MAX];
+    struct grave *graves;
+    unsigned grave_count;
+};
+
+/* ---- matching ------------------------------------------------------------------------------ */
+
+/* What a cell does not know of: the supervisor keeps it, or the job brings it. */
+static bool is_of_the_run(enum key key)
+{
+    switch (key) {
+    case KEY_TIMEOUT:
+    case KEY_KILL_AFTER:
+    case KEY_OUTPUT:
+    case KEY_ON_OUTPUT_LIMIT:
+    case KEY_ENV:
+    case KEY_ENV_FILE:
+    case KEY_STDIN:
+    case KEY_REDACT:
+    case KEY_REDACT_PATTERN:
+    case KEY_LABELS:
+    case KEY_REQUIRE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool same_list(const struct strings *a, const struct strings *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        if (strcmp(a->items[i], b->items[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool same_value(const struct spec_value *a, const struct spec_value *b)
+{
+    bool texts = a->text && b->text ? strcmp(a->text, b->text) == 0 : !a->text && !b->text;
+    return a->set == b->set && a->number == b->number && texts && same_list(&a->list, &b->list) &&
+           (a->origin == BRIG_FROM_DEFAULT) == (b->origin == BRIG_FROM_DEFAULT);
+}
+
+static bool same_shape(const struct brig_spec *a, const struct brig_spec *b)
+{
+    for (int key = 0; key < KEY_COUNT; key++) {
+        if (!is_of_the_run((enum key)key) && !same_value(&a->values[key], &b->values[key]))
+            return false;
+    }
+    return true;
+}
+
+static struct shape *find_shape(struct pool *pool, const struct brig_spec *spec)
+{
+    for (size_t i = 0; i < SHAPES_MAX; i++) {
+        if (pool->shapes[i].spec && same_shape(pool->shapes[i].spec, spec))
+            return &pool->shapes[i];
+    }
+    return NULL;
+}
+
+/* Is what the caller named still what the cell shows? */
+static bool shows_the_same(const struct view *view)
+{
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct cell_op *op = &view->ops[i];
+        struct stat st;
+        if (op->kind != CELL_BIND || (op->a & CELL_SYSTEM))
+            continue;
+        if (lstat(op->source, &st) < 0 || source_device(&st) != op->b || st.st_ino != op->c)
+            return false;
+    }
+    return true;
+}
+
+/* Would a cell that is built now be the same? The current folder is part of it, unless the spec
+ * names another. */
+static bool is_current(const struct parked *parked, const struct brig_spec *spec)
+{
+    char folder[4096];
+    if (clock_now() - parked->built_at > AGE_MAX || !spawn_is_parked(&parked->spawned))
+        return false;
+    if (!spec->values[KEY_WORKDIR].text &&
+        (!getcwd(folder, sizeof folder) || strcmp(folder, parked->plan.workdir_path) != 0))
+        return false;
+    return shows_the_same(&parked->plan.cell.view);
+}
+
+/* ---- the keeper ---------------------------------------------------------------------------- */
+
+static struct parked *build(struct brig *brig, const struct brig_spec *spec, struct brig_error *err)
+{
+    struct parked *parked = calloc(1, sizeof *parked);
+    struct owner owner = OWNER_NONE;
+    int ret = parked ? 0 : error_memory(err, STAGE);
+    if (ret == 0 && geteuid() == 0)
+        ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
+    if (ret == 0)
+        ret = plan_make_cell(&parked->plan, brig, spec, NULL, err);
+    if (ret == 0) {
+        ret = spawn_park(&parked->spawned, brig, &parked->plan, &owner, err);
+        if (ret < 0)
+            plan_done(&parked->plan);
+    }
+    owner_done(&owner);
+    if (ret < 0) {
+        free(parked);
+        errno = -ret;
+        return NULL;
+    }
+    parked->built_at = clock_now();
+    return parked;
+}
+
+static void end_parked(struct parked *parked)
+{
+    spawn_end(&parked->spawned);
+    plan_done(&parked->plan);
+    free(parked);
+}
+
+static void add_parked(struct shape *shape, struct parked *parked)
+{
+    struct parked **last = &shape->first;
+    while (*last)
+        last = &(*last)->next;
+    *last = parked;
+    shape->ready++;
+}
+
+static struct parked *remove_first(struct shape *shape)
+{
+    struct parked *parked = shape->first;
+    if (parked) {
+        shape->first = parked->next;
+        shape->ready--;
+    }
+    return parked;
+}
+
+/* One shape may be short of cells, or have too many. */
+static struct shape *find_work(struct pool *pool, uint64_t now, uint64_t *next)
+{
+    *next = UINT64_MAX;
+    for (size_t i = 0; i < SHAPES_MAX; i++) {
+        struct shape *shape = &pool->shapes[i];
+        if (!shape->spec || shape->ready == shape->wanted)
+            continue;
+        if (shape->ready > shape->wanted || shape->retry_at <= now)
+            return shape;
+        if (shape->retry_at < *next)
+            *next = shape->retry_at;
+    }
+    return NULL;
+}
+
+/* Called with the lock, which is given up while cells are built and ended. */
+static void work_on(struct pool *pool, struct shape *shape)
+{
+    struct parked *parked = NULL;
+    if (shape->ready > shape->wanted) {
+        parked = remove_first(shape);
+        pthread_mutex_unlock(&pool->lock);
+        end_parked(parked);
+        pthread_mutex_lock(&pool->lock);
+        return;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    parked = build(pool->brig, shape->spec, NULL); /* shapes are only removed by the keeper's end */
+    pthread_mutex_lock(&pool->lock);
+    if (parked) {
+        shape->retry_after = RETRY_FIRST;
+        add_parked(shape, parked);
+    } else {
+        shape->retry_at = clock_now() + shape->retry_after;
+        shape->retry_after =
+            shape->retry_after * 2 < RETRY_LAST ? shape->retry_after * 2 : RETRY_LAST;
+    }
+    pthread_cond_broadcast(&pool->changed);
+}
+
+static void bury_one(struct pool *pool)
+{
+    struct grave *grave = pool->graves;
+    pool->graves = grave->next;
+    pthread_mutex_unlock(&pool->lock);
+    spawn_end(&grave->spawned);
+    free(grave);
+    pthread_mutex_lock(&pool->lock);
+    pool->grave_count--;
+    pthread_cond_broadcast(&pool->changed);
+}
+
+static void wait_for_change(struct pool *pool, uint64_t until)
+{
+    struct timespec at = {.tv_sec = (time_t)(until / NS_PER_S),
+                          .tv_nsec = (long)(until % NS_PER_S)};
+    if (until == UINT64_MAX)
+        pthread_cond_wait(&pool->changed, &pool->lock);
+    else
+        pthread_cond_timedwait(&pool->changed, &pool->lock, &at);
+}
+
+/* Cells before graves: a run may wait for the one, nobody for the other. */
+static void *keep(void *arg)
+{
+    struct pool *pool = arg;
+    uint64_t next;
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->stop) {
+        struct shape *shape = find_work(pool, clock_now(), &next);
+        if (shape && pool->grave_count < GRAVES_MAX / 2)
+            work_on(pool, shape);
+        else if (pool->graves)
+            bury_one(pool);
+        else if (shape)
+            work_on(pool, shape);
+        else
+            wait_for_change(pool, next);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* ---- for runs ------------------------------------------------------------------------------ */
+
+struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
+{
+    struct parked *parked = NULL;
+    if (spec->values[KEY_OPEN_FILES].set && spec->values[KEY_OPEN_FILES].number < FILES_LEAST)
+        return NULL;
+    pthread_mutex_lock(&pool->lock);
+    struct shape *shape = find_shape(pool, spec);
+    if (shape && shape->first) {
+        parked = remove_first(shape);
+        /* The first one that is missing is not built at once, beside the run it was taken for. */
+        if (shape->ready + 1 == shape->wanted) {
+            shape->retry_at = clock_now() + REFILL_AFTER;
+            pthread_cond_broadcast(&pool->changed);
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (parked && !is_current(parked, spec)) {
+        pool_bury(pool, &parked->spawned);
+        plan_done(&parked->plan);
+        free(parked);
+        return NULL;
+    }
+    return parked;
+}
+
+void pool_bury(struct pool *pool, struct spawned *spawned)
+{
+    struct grave *grave = malloc(sizeof *grave);
+    if (!grave) {
+        spawn_end(spawned);
+        return;
+    }
+    grave->spawned = *spawned;
+    *spawned = SPAWNED_NONE;
+    pthread_mutex_lock(&pool->lock);
+    while (pool->grave_count >= GRAVES_MAX && !pool->stop)
+        pthread_cond_wait(&pool->changed, &pool->lock);
+    grave->next = pool->graves;
+    pool->graves = grave;
+    pool->grave_count++;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* ---- opening and closing ------------------------------------------------------------------- */
+
+/* The keeper takes no signals: they are the host's. */
+static int start_keeper(struct pool *pool)
+{
+    pthread_condattr_t attributes;
+    sigset_t all, before;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int ret = pthread_create(&pool->keeper, NULL, keep, pool);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -ret;
+}
+
+static int open_pool(struct brig *brig, struct brig_error *err)
+{
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return error_memory(err, STAGE);
+    pool->brig = brig;
+    int ret = start_keeper(pool);
+    if (ret < 0) {
+        free(pool);
+        return error_system(err, STAGE, -ret, "cannot start a thread: %s", error_text(-ret));
+    }
+    brig->pool = pool;
+    return 0;
+}
+
+/* A shape of its own, with its first cell. */
+static int add_shape(struct pool *pool, const struct brig_spec *spec, struct parked *first,
+                     struct brig_error *err)
+{
+    for (size_t i = 0; i < SHAPES_MAX; i++) {
+        struct shape *shape = &pool->shapes[i];
+        if (shape->spec)
+            continue;
+        shape->spec = spec_copy(spec);
+        if (!shape->spec)
+            return error_memory(err, STAGE);
+        shape->retry_after = RETRY_FIRST;
+        add_parked(shape, first);
+        return 0;
+    }
+    return error_refused(err, STAGE, "only %d kinds of cells can be kept warm at once", SHAPES_MAX);
+}
+
+int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
+              struct brig_error *err)
+{
+    int ret = host_adopt(brig, err);
+    if (ret < 0)
+        return ret;
+    if (cells > CELLS_MAX)
+        return error_usage(err, STAGE, "at most %d cells of a kind can be kept warm", CELLS_MAX);
+    if (!brig->pool && cells > 0)
+        ret = open_pool(brig, err);
+    struct pool *pool = brig->pool;
+    if (ret < 0 || !pool)
+        return ret;
+    pthread_mutex_lock(&pool->lock);
+    bool known = find_shape(pool, spec) != NULL;
+    pthread_mutex_unlock(&pool->lock);
+    struct parked *first = NULL;
+    if (!known && cells > 0) { /* so that it is told now if none can be built */
+        first = build(brig, spec, err);
+        if (!first)
+            return -errno;
+    }
+    pthread_mutex_lock(&pool->lock);
+    if (first) {
+        ret = add_shape(pool, spec, first, err);
+        if (ret == 0)
+            first = NULL;
+    }
+    struct shape *shape = find_shape(pool, spec);
+    if (shape)
+        shape->wanted = cells;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+    if (first)
+        end_parked(first);
+    return ret;
+}
+
+unsigned brig_warm_ready(struct brig *brig, const struct brig_spec *spec)
+{
+    unsigned ready = 0;
+    if (!brig->pool || brig->pid != getpid())
+        return 0;
+    pthread_mutex_lock(&brig->pool->lock);
+    const struct shape *shape = find_shape(brig->pool, spec);
+    if (shape)
+        ready = shape->ready;
+    pthread_mutex_unlock(&brig->pool->lock);
+    return ready;
+}
+
+void pool_close(struct pool *pool)
+{
+    if (!pool)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = true;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+    pthread_join(pool->keeper, NULL);
+    for (size_t i = 0; i < SHAPES_MAX; i++) {
+        struct parked *parked;
+        while ((parked = remove_first(&pool->shapes[i])))
+            end_parked(parked);
+        brig_spec_free(pool->shapes[i].spec);
+    }
+    while (pool->graves) {
+        struct grave *grave = pool->graves;
+        pool->graves = grave->next;
+        spawn_end(&grave->spawned);
+        free(grave);
+    }
+    pthread_cond_destroy(&pool->changed);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
