@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 void buf_init(struct buf *buf, size_t max)
 {
@@ -14,10 +15,42 @@ void buf_init(struct buf *buf, size_t max)
     *buf = (struct buf){.max = max < SIZE_MAX ? max : SIZE_MAX - 1};
 }
 
+static void release(struct buf *buf)
+{
+    if (buf->mapped)
+        munmap(buf->data, buf->mapped);
+    else
+        free(buf->data);
+    buf->mapped = 0;
+}
+
 void buf_done(struct buf *buf)
 {
-    free(buf->data);
+    release(buf);
     *buf = (struct buf){.max = buf->max};
+}
+
+/* From this size on a buffer gets all the room that it may ever need, as addresses: it is not moved
+ * any more when it grows, and is filled with pages of 2 MiB. */
+#define MAP_FROM (UINT64_C(8) << 20)
+#define HUGE     (UINT64_C(2) << 20)
+
+static bool map_whole(struct buf *buf)
+{
+    size_t size = (buf->max + 1 + HUGE - 1) & ~(HUGE - 1);
+    if (buf->mapped || buf->max > SIZE_MAX / 2)
+        return false;
+    char *data = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED)
+        return false;
+    madvise(data, size, MADV_HUGEPAGE); /* a wish */
+    memcpy(data, buf->data, buf->len);
+    free(buf->data);
+    buf->data = data;
+    buf->mapped = size;
+    buf->size = buf->max + 1;
+    return true;
 }
 
 char *buf_reserve(struct buf *buf, size_t more)
@@ -29,7 +62,7 @@ char *buf_reserve(struct buf *buf, size_t more)
         return NULL;
     }
     size_t need = buf->len + more + 1; /* one for the NUL of buf_take() */
-    if (need > buf->size) {
+    if (need > buf->size && !(need >= MAP_FROM && map_whole(buf))) {
         size_t size = buf->size ? buf->size : 256;
         while (size < need)
             size = size > need / 2 ? size * 2 : need;
@@ -86,7 +119,15 @@ char *buf_take(struct buf *buf, size_t *len)
         buf_done(buf);
         return NULL;
     }
-    char *data = buf->data;
+    char *data = buf->mapped ? malloc(buf->len + 1) : buf->data; /* the caller frees it */
+    if (!data) {
+        buf_done(buf);
+        return NULL;
+    }
+    if (buf->mapped) {
+        memcpy(data, buf->data, buf->len);
+        release(buf);
+    }
     data[buf->len] = 0;
     if (len)
         *len = buf->len;

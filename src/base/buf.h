@@ -11,7 +11,8 @@
 struct buf {
     char *data;
     size_t len, size, max;
-    int failed; /* 0, or the errno of the first failure */
+    size_t mapped; /* bytes that are mapped, and not allocated; 0 */
+    int failed;    /* 0, or the errno of the first failure */
 };
 
 void buf_init(struct buf *buf, size_t max);

@@ -51,7 +51,8 @@ void outlet_close(struct outlet *outlet)
     outlet->fd = -1;
 }
 
-ssize_t outlet_quiet_write(int fd, const void *bytes, size_t len)
+/* Bytes, or what is in the pipe `from` if there are none. */
+static ssize_t quiet_write(int fd, const void *bytes, int from, size_t len)
 {
     /* The library may not change how its host handles signals: block SIGPIPE in this thread only,
      * and take back the one we raised. */
@@ -62,7 +63,8 @@ ssize_t outlet_quiet_write(int fd, const void *bytes, size_t len)
     pthread_sigmask(SIG_BLOCK, &pipe_set, &before);
     ssize_t n;
     do
-        n = write(fd, bytes, len);
+        n = bytes ? write(fd, bytes, len)
+                  : splice(from, NULL, fd, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     while (n < 0 && errno == EINTR);
     ssize_t ret = n < 0 ? -errno : n;
     if (ret == -EPIPE && !sigismember(&pending, SIGPIPE)) {
@@ -72,6 +74,18 @@ ssize_t outlet_quiet_write(int fd, const void *bytes, size_t len)
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ret;
+}
+
+ssize_t outlet_quiet_write(int fd, const void *bytes, size_t len)
+{
+    return quiet_write(fd, bytes, -1, len);
+}
+
+ssize_t outlet_splice(struct outlet *outlet, int pipe, size_t len)
+{
+    if (outlet->kind != OUTLET_FILE && outlet->kind != OUTLET_REOPEN)
+        return -EINVAL;
+    return quiet_write(outlet->fd, NULL, pipe, len);
 }
 
 ssize_t outlet_write(struct outlet *outlet, const void *bytes, size_t len)

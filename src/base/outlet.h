@@ -22,6 +22,10 @@ struct outlet {
 int outlet_open(struct outlet *outlet, int fd);
 void outlet_close(struct outlet *outlet);
 
+/* Move up to `len` bytes out of a pipe without looking at them. Returns how many, 0 at the end of
+ * the pipe, or -errno: -EAGAIN if either side has to wait, -EINVAL if this outlet cannot do it. */
+ssize_t outlet_splice(struct outlet *outlet, int pipe, size_t len);
+
 /* Bytes written, -EAGAIN if it would wait, or another -errno. */
 ssize_t outlet_write(struct outlet *outlet, const void *bytes, size_t len);
 

@@ -18,7 +18,7 @@ struct enter {
     const struct cell_op *ops;
     uint32_t op_count;
     const struct holder *holder; /* what CELL_NETWORK joins */
-    uint32_t op_failed; /* written by the child: which one, if it failed in_cell */
+    uint32_t op_failed;          /* written by the child: which one, if it failed in_cell */
     bool in_cell;
     int init; /* the executable */
     char *const *argv, *const *envp;

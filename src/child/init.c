@@ -118,10 +118,10 @@ struct message {
     int32_t flags;
 };
 
-struct passed_fds {
+struct passed_fd {
     uint64_t len;
     int32_t level, type;
-    int32_t fds[4];
+    int32_t fd, padding;
 };
 
 #define MSG_CMSG_CLOEXEC 0x40000000
@@ -146,13 +146,14 @@ static bool take_words(char **at, const char *end, char **words, uint32_t count)
     return true;
 }
 
-static long read_job(struct guest *guest, long len, const struct passed_fds *passed)
+static long read_job(struct guest *guest, long len, const struct passed_fd *passed)
 {
     const struct init_job *head = (const struct init_job *)job;
     char *at = job + sizeof *head, *end = job + len;
     uint64_t words = (uint64_t)head->argc + head->envc + 4;
-    if (len < (long)sizeof *head || words > JOB_WORDS_MAX || passed->level != SOL_SOCKET_ ||
-        passed->type != SCM_RIGHTS_ || passed->len != 16 + 3 * sizeof(int32_t))
+    bool other_stdin = passed->len == 16 + sizeof(int32_t) && passed->level == SOL_SOCKET_ &&
+                       passed->type == SCM_RIGHTS_;
+    if (len < (long)sizeof *head || words > JOB_WORDS_MAX || (passed->len && !other_stdin))
         return -EPROTO;
     char **argv = job_words + 2, **envp = argv + head->argc + 1;
     if (!take_words(&at, end, job_words, 1) || !take_words(&at, end, argv, head->argc) ||
@@ -161,20 +162,18 @@ static long read_job(struct guest *guest, long len, const struct passed_fds *pas
     guest->path = job_words[0];
     guest->argv = argv;
     guest->envp = envp;
-    for (int i = 0; i < 3; i++) {
-        long fd = sys3(__NR_dup3, passed->fds[i], i, 0);
-        if (fd < 0)
-            return fd;
-    }
-    return 0;
+    long fd = other_stdin ? sys3(__NR_dup3, passed->fd, 0, 0) : 0;
+    return fd < 0 ? fd : 0;
 }
 
-/* Init waits for us like for any clone that shares its memory, so it is we who have to see that the
+/* With the job may come another stdin; the other streams are there already.
+ *
+ * Init waits for us like for any clone that shares its memory, so it is we who have to see that the
  * supervisor is gone. Nothing of the cell's guest has run yet. */
 static long wait_for_job(struct guest *guest)
 {
     const struct init_report parked = {.kind = REPORT_PARKED};
-    struct passed_fds passed = {.len = 0};
+    struct passed_fd passed = {.len = 0};
     struct message message = {.control = &passed, .control_len = sizeof passed};
     __typeof__(*message.parts) part = {job, sizeof job};
     message.parts = (void *)&part;
@@ -183,7 +182,7 @@ static long wait_for_job(struct guest *guest)
         {.fd = SLOT_CONTROL, .events = POLLIN},
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
     };
-    long ret = sys3(__NR_close_range, SLOT_SUPERVISOR + 1, ~0u, 0); /* room for three more */
+    long ret = sys3(__NR_close_range, SLOT_SUPERVISOR + 1, ~0u, 0); /* room for one more */
     if (ret == 0)
         ret = sys6(__NR_sendto, SLOT_CONTROL, (long)&parked, sizeof parked, MSG_NOSIGNAL, 0, 0);
     if (ret < 0)
@@ -312,12 +311,13 @@ static void report_exit(const siginfo_t *info)
     send_report(&report);
 }
 
-static void report_gone(void)
+static void report_gone(bool others)
 {
     struct rusage usage = {0};
     sys2(__NR_getrusage, RUSAGE_CHILDREN, &usage);
     struct init_report report = {
         .kind = REPORT_GONE,
+        .status = others,
         .user_us = (uint64_t)usage.ru_utime.tv_sec * 1000000 + (uint64_t)usage.ru_utime.tv_usec,
         .system_us = (uint64_t)usage.ru_stime.tv_sec * 1000000 + (uint64_t)usage.ru_stime.tv_usec,
         .max_rss_kib = (uint64_t)usage.ru_maxrss,
@@ -393,8 +393,9 @@ static void freeze_tree(int self)
     }
 }
 
-static void kill_tree(int self, int signals, int main_pid)
+static bool kill_tree(int self, int signals, int main_pid)
 {
+    bool others = false;
     if (setup.kill_fd >= 0)
         sys3(__NR_write, setup.kill_fd, &setup.kill_byte, 1);
     int known = main_pid; /* its group is all we can name if /proc is hidden */
@@ -404,7 +405,8 @@ static void kill_tree(int self, int signals, int main_pid)
         if (signal_tree(self, SIGKILL) < 0 && known > 0)
             sys2(__NR_kill, -known, SIGKILL);
         if (reap(&main_pid))
-            return;
+            return others;
+        others = true;
         wait_for_child(signals, 20);
     }
 }
@@ -543,8 +545,7 @@ static int init_main(char **argv, char **envp)
     send_report(&started);
     int main_pid = (int)pid;
     int orphaned = serve(self, signals, &main_pid);
-    kill_tree(self, signals, main_pid);
-    report_gone();
+    report_gone(kill_tree(self, signals, main_pid));
     if (orphaned)
         remove_groups();
     return 0;

@@ -50,7 +50,7 @@ struct init_setup {
 };
 
 /* The job of a parked guest, supervisor to guest: this, then the path, the arguments and the
- * environment as texts that end with NUL. With it come the descriptors for 0, 1 and 2. */
+ * environment as texts that end with NUL. With it may come a descriptor for 0. */
 struct init_job {
     uint32_t argc, envc;
 };
@@ -69,7 +69,8 @@ enum report_kind {
     REPORT_PARKED,      /* by the guest itself: it waits for its job */
     REPORT_FAILED,      /* op, errnum: nothing was executed */
     REPORT_EXITED,      /* pid, code (CLD_*), status, comm: the main process is gone */
-    REPORT_GONE,        /* the whole tree is gone and reaped; usage of all of it */
+    REPORT_GONE,        /* the whole tree is gone and reaped; usage of all of it; status: whether
+                         * anything was left when the main process was gone */
 };
 
 #define REPORT_OP_JOB   UINT32_C(0xfffffffd) /* it was parked, and got no job */

@@ -39,8 +39,8 @@ void cell_describe(const struct cell_op *op, char *out, size_t size);
 bool cell_is_guest(uint64_t uid);
 
 /* As root: a process beside us that has made the run's network namespace and a user namespace for
- * mounts, in which files of root are the guest's. It shares our memory until owner_done(), which has
- * to be called whatever the others said. */
+ * mounts, in which files of root are the guest's. It shares our memory until owner_done(), which
+ * has to be called whatever the others said. */
 struct owner {
     int pid, pidfd; /* of the holder; -1: there is none */
     int user;       /* its user namespace, when owner_map() has given it a meaning */

@@ -75,7 +75,8 @@ void finish_group(struct brig_run *run)
     if (run->settled)
         return;
     run->settled = true;
-    group_read_final(&run->spawned.group, &run->counters);
+    if (!run->counted)
+        group_read_final(&run->spawned.group, &run->counters);
     if (run->warm && run->tree_gone)
         return; /* the keeper removes it */
     if (group_remove(&run->spawned.group) < 0)

@@ -71,6 +71,13 @@ int host_adopt(struct brig *brig, struct brig_error *err)
     return open_self(brig, err);
 }
 
+static uint64_t read_file_max(void)
+{
+    char text[32];
+    ssize_t n = fd_read_file(AT_FDCWD, "/proc/sys/fs/file-max", text, sizeof text);
+    return n > 0 ? strtoull(text, NULL, 10) : UINT64_MAX;
+}
+
 int brig_open(struct brig **out, struct brig_error *err)
 {
     struct brig *brig = calloc(1, sizeof *brig);
@@ -89,6 +96,7 @@ int brig_open(struct brig **out, struct brig_error *err)
         return ret;
     }
     group_place_open(&brig->place);
+    brig->file_max = read_file_max();
     *out = brig;
     return 0;
 }

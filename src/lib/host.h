@@ -10,6 +10,7 @@ struct brig {
     struct group_place place;
     struct operator_limits maxima;
     char no_cell[256]; /* why no cell could be built for the latest run; empty: it could */
+    uint64_t file_max; /* open files that the machine can have, for all that is not root's */
     int init;          /* sealed memory file with brig's init */
     int pidfd;         /* of this process, for init to watch */
     struct pool *pool; /* cells built ahead; NULL: none are */

@@ -22,6 +22,7 @@
 #define STAGE "plan"
 
 #define LABELS_MAX  65536
+#define FILES_LEAST 256 /* open files of a process, however many of them share the machine */
 #define RESERVED    (UINT64_C(1) << 30) /* address space that a process may have beyond its memory */
 #define CAPTURE_MAX (UINT64_C(1) << 30) /* the largest budget that is kept in memory */
 
@@ -140,6 +141,10 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
 {
     const char *path = spec->values[KEY_STDIN].text;
     bool own = path && strcmp(path, "-") == 0;
+    if (plan->parked_stdin && !path && spec->stdin_fd < 0)
+        return 0;
+    plan->parked_stdin = false;
+    fd_close_at(&plan->stdin_fd);
     if (spec->stdin_fd >= 0 || own) {
         struct stat fed = {0};
         plan->feed_fd = spec->stdin_fd >= 0 ? spec->stdin_fd : STDIN_FILENO;
@@ -226,6 +231,20 @@ static void add_identity(struct plan *plan)
     drop->b = !cell->used && geteuid() != 0;
 }
 
+/* All processes of a run together get at most half of the open files that the machine has. */
+static void add_file_limit(struct plan *plan, const struct brig *brig)
+{
+    struct rlimit now;
+    uint64_t asked = plan->limits.open_files, pids = plan->limits.pids;
+    uint64_t share = pids == BRIG_UNLIMITED || pids == 0 ? UINT64_MAX : brig->file_max / 2 / pids;
+    if (share < FILES_LEAST)
+        share = FILES_LEAST;
+    if (asked != BRIG_UNLIMITED)
+        add_rlimit(plan, RLIMIT_NOFILE, asked, asked);
+    else if (getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_max > share)
+        add_rlimit(plan, RLIMIT_NOFILE, now.rlim_cur, share);
+}
+
 static void add_operations(struct plan *plan, const struct brig *brig)
 {
     const struct brig_limits *limits = &plan->limits;
@@ -240,8 +259,7 @@ static void add_operations(struct plan *plan, const struct brig *brig)
     add_identity(plan);
     /* 1, not 0: the kernel takes it as "no core" for files and for core_pattern's pipes alike. */
     add_rlimit(plan, RLIMIT_CORE, 1, 1);
-    if (limits->open_files != BRIG_UNLIMITED)
-        add_rlimit(plan, RLIMIT_NOFILE, limits->open_files, limits->open_files);
+    add_file_limit(plan, brig);
     if (limits->file_size_bytes != BRIG_UNLIMITED)
         add_rlimit(plan, RLIMIT_FSIZE, limits->file_size_bytes, limits->file_size_bytes);
     if (limits->cpu_time_ns != BRIG_UNLIMITED) {
@@ -599,6 +617,15 @@ int plan_make_run(struct plan *plan, const struct brig *brig, const struct brig_
     if (ret == 0)
         ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
     return ret == 0 ? fill_command(plan, spec, err) : ret;
+}
+
+int plan_park(struct plan *plan, struct brig_error *err)
+{
+    plan->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (plan->stdin_fd < 0)
+        return error_system(err, STAGE, errno, "/dev/null: %s", error_text(errno));
+    plan->parked_stdin = true;
+    return 0;
 }
 
 int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,

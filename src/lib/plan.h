@@ -24,9 +24,10 @@ struct plan {
     struct strings labels;
     int workdir;
     char *workdir_path;
-    int stdin_fd; /* what the guest gets as stdin; -1: a pipe that is fed from feed_fd */
-    int feed_fd;  /* the descriptor to feed from, or -1 */
-    int own_feed; /* it, if it is a file that we opened; -1 */
+    int stdin_fd;      /* what the guest gets as stdin; -1: a pipe that is fed from feed_fd */
+    bool parked_stdin; /* it is the one that the cell was parked with, which has nothing */
+    int feed_fd;       /* the descriptor to feed from, or -1 */
+    int own_feed;      /* it, if it is a file that we opened; -1 */
     struct cell_plan cell;
     char scratch[128]; /* without a cell: the folder that is HOME and TMPDIR; else empty */
     bool in_scratch;   /* the guest starts there, and not in the work folder */
@@ -54,6 +55,9 @@ int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig
                    const char *no_cell, struct brig_error *err);
 int plan_make_run(struct plan *plan, const struct brig *brig, const struct brig_spec *spec,
                   struct brig_error *err);
+
+/* Between them, for a cell that is to wait: the streams that need no command. */
+int plan_park(struct plan *plan, struct brig_error *err);
 
 /* The key in the spec that asks for what only a cell gives; NULL if brig may run it without one,
  * where none can be built. */

@@ -24,7 +24,7 @@
 #define AGE_MAX      (300 * NS_PER_S)  /* what a cell copied of /etc may be this old */
 #define RETRY_FIRST  (100 * NS_PER_MS) /* after a cell could not be built */
 #define RETRY_LAST   (10 * NS_PER_S)
-#define REFILL_AFTER (2 * NS_PER_MS)
+#define REFILL_AFTER (10 * NS_PER_MS) /* unless half of them are gone */
 #define FILES_LEAST  16 /* descriptors that a guest must be allowed, to be given its job */
 
 struct shape {
@@ -45,6 +45,7 @@ struct pool {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something to do for the keeper, or something it has done */
     bool stop;
+    bool sleeps; /* the keeper: until it is woken */
     struct shape shapes[SHAPES_MAX];
     struct grave *graves;
     unsigned grave_count;
@@ -148,7 +149,9 @@ static struct parked *build(struct brig *brig, const struct brig_spec *spec, str
     if (ret == 0)
         ret = plan_make_cell(&parked->plan, brig, spec, NULL, err);
     if (ret == 0) {
-        ret = spawn_park(&parked->spawned, brig, &parked->plan, &owner, err);
+        ret = plan_park(&parked->plan, err);
+        if (ret == 0)
+            ret = spawn_park(&parked->spawned, brig, &parked->plan, &owner, err);
         if (ret < 0)
             plan_done(&parked->plan);
     }
@@ -245,10 +248,12 @@ static void wait_for_change(struct pool *pool, uint64_t until)
 {
     struct timespec at = {.tv_sec = (time_t)(until / NS_PER_S),
                           .tv_nsec = (long)(until % NS_PER_S)};
-    if (until == UINT64_MAX)
+    pool->sleeps = until == UINT64_MAX;
+    if (pool->sleeps)
         pthread_cond_wait(&pool->changed, &pool->lock);
     else
         pthread_cond_timedwait(&pool->changed, &pool->lock, &at);
+    pool->sleeps = false;
 }
 
 /* Cells before graves: a run may wait for the one, nobody for the other. */
@@ -284,10 +289,10 @@ struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
     if (shape && shape->first) {
         parked = remove_first(shape);
         /* The first one that is missing is not built at once, beside the run it was taken for. */
-        if (shape->ready + 1 == shape->wanted) {
+        if (shape->ready + 1 == shape->wanted && shape->ready > 0)
             shape->retry_at = clock_now() + REFILL_AFTER;
-            pthread_cond_broadcast(&pool->changed);
-        }
+        else if (shape->ready <= shape->wanted / 2)
+            shape->retry_at = 0;
     }
     pthread_mutex_unlock(&pool->lock);
     if (parked && !is_current(parked, spec)) {
@@ -297,6 +302,20 @@ struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
         return NULL;
     }
     return parked;
+}
+
+/* Waking it takes as long as a tenth of a run: only if it would not wake by itself. */
+static void wake_keeper(struct pool *pool)
+{
+    if (pool->sleeps)
+        pthread_cond_broadcast(&pool->changed);
+}
+
+void pool_refill(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    wake_keeper(pool);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 void pool_bury(struct pool *pool, struct spawned *spawned)
@@ -314,7 +333,7 @@ void pool_bury(struct pool *pool, struct spawned *spawned)
     grave->next = pool->graves;
     pool->graves = grave;
     pool->grave_count++;
-    pthread_cond_broadcast(&pool->changed);
+    wake_keeper(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 

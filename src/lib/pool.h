@@ -1,6 +1,7 @@
 /* Cells built ahead: parked, used once, renewed by a thread of the library's own.
  *
- *     brig_warm() ──► shape ──keeper──► parked cells ──take──► run ──bury──► keeper ends and removes
+ *     brig_warm() ──► shape ──keeper──► parked cells ──take──► run ──bury──► keeper ends and
+ * removes
  *
  * A cell fits a run if everything that the cell was built from is the same: limits, view, network.
  * What only the supervisor keeps (timeouts, output) and what the job brings (command, environment,
@@ -23,6 +24,9 @@ struct parked {
 
 /* A parked cell for this spec, the caller's now, or NULL. */
 struct parked *pool_take(struct pool *pool, const struct brig_spec *spec);
+
+/* After that, when the run is on its way: have the next one built. */
+void pool_refill(struct pool *pool);
 
 /* Leave what is over to the keeper: ending init, removing the group, closing what is open. Takes it
  * over; *spawned is empty afterwards. */

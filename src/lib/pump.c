@@ -2,6 +2,7 @@
 #include "pump.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,6 +186,53 @@ static void account(struct pump *pump, int stream, size_t len)
     }
 }
 
+/* A pipe takes 64 KiB; with more, a guest that writes much is waited for less often. */
+static void enlarge(struct pump_stream *s)
+{
+    s->bulk = true;
+    fcntl(s->fd, F_SETPIPE_SZ, PUMP_BULK); /* refused to a user who has many: then it stays */
+}
+
+/* Into the ring of last bytes, when the first half of the budget is used up. */
+static size_t move_to_tail(struct pump *pump, int stream)
+{
+    size_t room;
+    unsigned char *at = tail_space(&pump->tail, &room);
+    ssize_t n = read(pump->streams[stream].fd, at, room < PUMP_BULK ? room : PUMP_BULK);
+    if (n <= 0)
+        return 0;
+    tail_added(&pump->tail, stream, (size_t)n);
+    return (size_t)n;
+}
+
+/* What is far from the end of the budget and of nobody's interest need not go through the chunk:
+ * straight to where it is kept, or from pipe to pipe. Returns what was moved; 0 if it has to be
+ * read as always, whatever the reason is: reading tells. */
+static size_t move_bulk(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    ssize_t n = -1;
+    if (!s->bulk || pump->watched || s->broken || s->held_len)
+        return 0;
+    if (pump->truncate && pump->left == 0)
+        return move_to_tail(pump, stream);
+    if (pump->left < 2 * PUMP_BULK)
+        return 0;
+    if (s->sink == BRIG_SINK_CAPTURE) {
+        char *at = buf_reserve(&s->capture, PUMP_BULK);
+        n = at ? read(s->fd, at, PUMP_BULK) : -1;
+        s->capture.len += n > 0 ? (size_t)n : 0;
+    } else if (s->sink == BRIG_SINK_PASS) {
+        n = outlet_splice(&s->outlet, s->fd, PUMP_BULK);
+    }
+    if (n <= 0)
+        return 0;
+    if (pump->left != BRIG_UNLIMITED)
+        pump->left -= (uint64_t)n;
+    s->bytes += (uint64_t)n;
+    return (size_t)n;
+}
+
 enum pump_state pump_read(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
@@ -193,12 +241,17 @@ enum pump_state pump_read(struct pump *pump, int stream)
         return PUMP_ENDED;
     if (s->pending && !pump_flush(pump, stream))
         return PUMP_BLOCKED;
+    s->read_len = move_bulk(pump, stream);
+    if (s->read_len)
+        return PUMP_MOVED;
     ssize_t n = read(s->fd, s->chunk + s->held_len, PUMP_CHUNK - s->carry - s->held_len);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? PUMP_EMPTY : PUMP_ENDED;
     if (n == 0)
         return PUMP_ENDED;
     s->read_len = (size_t)n;
+    if (n == PUMP_CHUNK && !s->bulk)
+        enlarge(s);
     size_t held = s->held_len;
     memcpy(s->chunk, s->held, held);
     s->held_len = 0;

@@ -13,7 +13,8 @@
 #include "tail.h"
 
 #define PUMP_CHUNK 65536
-#define PUMP_CARRY 4 /* room for the beginning of a character before a chunk */
+#define PUMP_BULK  (1u << 20) /* at once, from a guest that writes more than a chunk at a time */
+#define PUMP_CARRY 4          /* room for the beginning of a character before a chunk */
 
 struct pump_stream {
     int fd; /* from the guest; -1 at its end */
@@ -33,6 +34,7 @@ struct pump_stream {
     const unsigned char *event;
     size_t event_len;
     size_t read_len; /* what it read, within the budget or not */
+    bool bulk;       /* a whole chunk was there at once: the pipe is large now */
 };
 
 struct pump {
@@ -53,7 +55,7 @@ enum pump_state {
     PUMP_ENDED,   /* end of the stream */
 };
 
-/* Read one chunk and deliver it. */
+/* Read one chunk and deliver it; or more, where nobody has to look at it. */
 enum pump_state pump_read(struct pump *pump, int stream);
 
 /* Try again to get rid of what is pending: true if nothing is pending any more. */

@@ -243,6 +243,8 @@ static int start(struct brig_run *run, struct brig *brig, const struct brig_spec
         watch_start(run);
         watch_arm(run);
     }
+    if (run->warm)
+        pool_refill(brig->pool);
     return ret;
 }
 
@@ -287,10 +289,13 @@ static void take_report(struct brig_run *run, const struct init_report *report)
             run->pids_refused = report->forks_refused;
         memcpy(facts->comm, report->comm, sizeof facts->comm);
         facts->comm[sizeof facts->comm - 1] = 0;
+        group_read_final(&run->spawned.group, &run->counters); /* while init looks for more */
+        run->counted = true;
         break;
     case REPORT_GONE:
         run->gone = *report;
         run->tree_gone = true;
+        run->counted = run->counted && !report->status;
         finish_group(run); /* while init ends as well */
         break;
     case REPORT_STARTED:

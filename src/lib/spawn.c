@@ -148,7 +148,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     static char *const no_env[] = {NULL};
     struct init_setup *setup = &launch->setup;
     int ret = make_control(launch, spawned, err);
-    if (ret == 0 && !park)
+    if (ret == 0)
         ret = make_streams(&launch->ends, spawned, plan, err);
     if (ret == 0 && plan->scratch[0]) {
         ret = scratch_make(plan->scratch, plan->cell.guest_uid, err);
@@ -170,13 +170,12 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     launch->enter.argv = plan->argv.items;
     launch->enter.envp = plan->env.items ? plan->env.items : no_env;
     launch->enter.init = brig->init;
-    /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
-    const int streams[] = {plan->stdin_fd >= 0 ? plan->stdin_fd : launch->ends.fds[0],
-                           launch->ends.fds[1], launch->ends.fds[2]};
-    for (size_t i = 0; i < 3; i++)
-        add_slot(launch, park ? brig->pidfd : streams[i]);
+    add_slot(launch, plan->stdin_fd >= 0 ? plan->stdin_fd : launch->ends.fds[0]);
+    add_slot(launch, launch->ends.fds[1]);
+    add_slot(launch, launch->ends.fds[2]);
     add_slot(launch, launch->control);
     add_slot(launch, brig->pidfd);
+    /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
     int start = launch->start >= 0 ? launch->start : plan->workdir;
     add_slot(launch, plan->cell.used ? brig->pidfd : start);
     add_slot(launch, owner->user >= 0 ? owner->user : brig->pidfd);
@@ -314,36 +313,44 @@ static size_t put_job(char *out, const struct plan *plan)
     return at;
 }
 
+/* A stdin that is not the one that the cell was parked with. */
+static int make_stdin(struct ends *ends, struct spawned *spawned, const struct plan *plan,
+                      struct brig_error *err)
+{
+    if (plan->stdin_fd >= 0)
+        return plan->stdin_fd;
+    int ret = make_pipe(&ends->fds[0], &spawned->feed, false, err);
+    if (ret == 0)
+        ret = give_streams(ends, plan, err);
+    return ret < 0 ? ret : ends->fds[0];
+}
+
 int spawn_job(struct spawned *spawned, const struct plan *plan, struct brig_error *err)
 {
-    static const int no_room = -E2BIG;
     struct ends ends = ENDS_NONE;
     char bytes[JOB_SIZE_MAX];
     union {
         struct cmsghdr head;
-        char space[CMSG_SPACE(3 * sizeof(int))];
+        char space[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    size_t len = put_job(bytes, plan);
-    if (len == 0)
-        return no_room;
-    int ret = make_streams(&ends, spawned, plan, err);
-    if (ret == 0) {
-        const int fds[] = {plan->stdin_fd >= 0 ? plan->stdin_fd : ends.fds[0], ends.fds[1],
-                           ends.fds[2]};
-        struct iovec part = {bytes, len};
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = &control,
-                                 .msg_controllen = sizeof control.space};
+    struct iovec part = {bytes, put_job(bytes, plan)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (part.iov_len == 0)
+        return -E2BIG;
+    int ret = 0;
+    if (!plan->parked_stdin) {
+        int fd = ret = make_stdin(&ends, spawned, plan, err);
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control.space;
         control.head.cmsg_level = SOL_SOCKET;
         control.head.cmsg_type = SCM_RIGHTS;
-        control.head.cmsg_len = CMSG_LEN(sizeof fds);
-        memcpy(CMSG_DATA(&control.head), fds, sizeof fds);
-        if (sendmsg(spawned->control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-            ret = error_system(err, STAGE, errno, "cannot send the job: %s", error_text(errno));
+        control.head.cmsg_len = CMSG_LEN(sizeof fd);
+        memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
     }
+    if (ret >= 0 && sendmsg(spawned->control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        ret = error_system(err, STAGE, errno, "cannot send the job: %s", error_text(errno));
     ends_done(&ends);
-    return ret;
+    return ret < 0 ? ret : 0;
 }
 
 bool spawn_is_parked(const struct spawned *spawned)

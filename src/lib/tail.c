@@ -54,6 +54,21 @@ static struct tail_segment *segment_for(struct tail *tail, int stream)
     return segment;
 }
 
+unsigned char *tail_space(const struct tail *tail, size_t *len)
+{
+    size_t end = tail->size ? (tail->start + tail->len) % tail->size : 0;
+    *len = tail->size - end;
+    return tail->ring + end;
+}
+
+void tail_added(struct tail *tail, int stream, size_t len)
+{
+    while (tail->len + len > tail->size)
+        drop_oldest(tail, tail->len + len - tail->size);
+    segment_for(tail, stream)->len += len;
+    tail->len += len;
+}
+
 void tail_add(struct tail *tail, int stream, const unsigned char *bytes, size_t len)
 {
     if (len > tail->size) {

@@ -23,6 +23,11 @@ struct tail {
 int tail_init(struct tail *tail, size_t size); /* 0 or -ENOMEM */
 void tail_done(struct tail *tail);
 
+/* Where the next bytes of the ring go, and how many fit without a turn: over the oldest ones, if it
+ * is full. Who has put some there says so. */
+unsigned char *tail_space(const struct tail *tail, size_t *len);
+void tail_added(struct tail *tail, int stream, size_t len);
+
 void tail_add(struct tail *tail, int stream, const unsigned char *bytes, size_t len);
 
 /* Take up to `max` of the oldest bytes of one stream. Returns how many, 0 if there are none. */

@@ -268,7 +268,7 @@ def test_attack_56_clock_jumps(probe, jump):
 
 @contextlib.contextmanager
 def memory_group(size):
-    """A cgroup of our own, v1 or v2, for brig and all that it starts."""
+    """A cgroup of our own, v1 or v2, for brig and all that it starts: the file to join it by."""
     name = f"probe-{uuid.uuid4().hex}"
     with open("/proc/self/cgroup", encoding="ascii") as own:
         rows = [line.strip().split(":", 2) for line in own]
@@ -279,7 +279,7 @@ def memory_group(size):
         limit_file = "memory.limit_in_bytes" if v1 else "memory.max"
         with open(f"{folder}/{limit_file}", "w", encoding="ascii") as limit:
             limit.write(str(size))
-        yield folder
+        yield folder + ("/tasks" if v1 else "/cgroup.procs")
     finally:
         def removed():
             for root, folders, _ in os.walk(folder, topdown=False):
@@ -298,7 +298,7 @@ def test_attack_57_supervisor_killed_for_memory(probe):
     with open(held, "wb") as lock:
         os.chmod(held, 0o666)
         with memory_group(24 << 20) as group:
-            script = f'echo 0 > {group}/tasks && exec "$@"'
+            script = f'echo 0 > {group} && exec "$@"'
             # exec 9<: a lock that every process of the cell holds, and nobody else.
             guest = ('exec 9<held; flock -s 9; (setsid sleep 300 &) ; '
                      'head -c 200000000 /dev/zero; echo done >survived; sleep 300')

@@ -13,6 +13,7 @@ import time
 import uuid
 
 import pytest
+from conftest import SLOW
 from guest_code import PRELUDE
 
 ALL_OF_PROC = PRELUDE + """
@@ -61,7 +62,7 @@ def test_attack_42_arguments_of_brig(probe):
     code = ALL_OF_PROC + f"""
 verdict(search(b'{one}' + b'{two}'))
 """
-    holder = subprocess.Popen([*probe.prefix, "/bin/sh", "-c", "sleep 60; :", one + two])
+    holder = subprocess.Popen([*probe.prefix, "/bin/sh", "-c", f"sleep {60 * SLOW}; :", one + two])
     try:
         said = probe.bare(code)
         assert "ESCAPED" in said, said

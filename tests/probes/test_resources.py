@@ -486,6 +486,7 @@ def test_attack_41_start_of_another_run(probe):
 
 # ---- 39 --------------------------------------------------------------------------------------
 
+@pytest.mark.not_emulated("the work folder of the emulated machine is in memory")
 def test_attack_39_page_cache_is_the_runs(probe):
     """A file four times the memory is written and read: the cache is given back, nobody is killed."""
     result = probe.cell("""
