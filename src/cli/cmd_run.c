@@ -294,7 +294,9 @@ static int run_session(struct session *s)
     }
     supervise(s);
     end_orphans(s);
-    /* The tree is gone: from here on a signal may end us, whoever does not read what we write. */
+    /* The tree is gone: from here on a signal may end us, whoever does not read what we write; but
+     * not one that was sent before. */
+    read_signals(s);
     sigprocmask(SIG_SETMASK, &s->before, NULL);
     return report(s);
 }

@@ -77,8 +77,8 @@ void finish_group(struct brig_run *run)
     run->settled = true;
     if (!run->counted)
         group_read_final(&run->spawned.group, &run->counters);
-    if (run->warm && run->tree_gone)
-        return; /* the keeper removes it */
+    if (run->deferred)
+        return;
     if (group_remove(&run->spawned.group) < 0)
         run->facts.stuck = true;
 }
@@ -88,7 +88,7 @@ void finish_run(struct brig_run *run)
     struct brig_result *result = &run->result;
     struct facts *facts = &run->facts;
     uint64_t now = clock_now();
-    if (!run->warm || run->init_gone)
+    if (!run->deferred || run->init_gone)
         reap_init(run);
     finish_group(run);
     facts->sampled = !run->plan.use_group;

@@ -45,7 +45,8 @@ struct pool {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something to do for the keeper, or something it has done */
     bool stop;
-    bool sleeps; /* the keeper: until it is woken */
+    bool sleeps;           /* the keeper: until it is woken */
+    struct shape *at_work; /* what it builds or ends a cell of */
     struct shape shapes[SHAPES_MAX];
     struct grave *graves;
     unsigned grave_count;
@@ -207,21 +208,25 @@ static struct shape *find_work(struct pool *pool, uint64_t now, uint64_t *next)
     return NULL;
 }
 
-/* Called with the lock, which is given up while cells are built and ended. */
+/* Called with the lock, which is given up while cells are built and ended. Shapes are only removed
+ * after the keeper's end. */
 static void work_on(struct pool *pool, struct shape *shape)
 {
     struct parked *parked = NULL;
-    if (shape->ready > shape->wanted) {
+    bool too_many = shape->ready > shape->wanted;
+    pool->at_work = shape;
+    if (too_many)
         parked = remove_first(shape);
-        pthread_mutex_unlock(&pool->lock);
-        end_parked(parked);
-        pthread_mutex_lock(&pool->lock);
-        return;
-    }
     pthread_mutex_unlock(&pool->lock);
-    parked = build(pool->brig, shape->spec, NULL); /* shapes are only removed by the keeper's end */
+    if (too_many)
+        end_parked(parked);
+    else
+        parked = build(pool->brig, shape->spec, NULL);
     pthread_mutex_lock(&pool->lock);
-    if (parked) {
+    pool->at_work = NULL;
+    if (too_many) {
+        /* nothing to add */
+    } else if (parked) {
         shape->retry_after = RETRY_FIRST;
         add_parked(shape, parked);
     } else {
@@ -309,6 +314,16 @@ static void wake_keeper(struct pool *pool)
 {
     if (pool->sleeps)
         pthread_cond_broadcast(&pool->changed);
+}
+
+bool pool_goes_on(struct pool *pool)
+{
+    bool wanted = false;
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = 0; i < SHAPES_MAX; i++)
+        wanted = wanted || (pool->shapes[i].spec && pool->shapes[i].wanted > 0);
+    pthread_mutex_unlock(&pool->lock);
+    return wanted;
 }
 
 void pool_refill(struct pool *pool)
@@ -421,6 +436,8 @@ int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
     if (shape)
         shape->wanted = cells;
     pthread_cond_broadcast(&pool->changed);
+    while (shape && cells == 0 && (shape->ready > 0 || pool->at_work == shape))
+        pthread_cond_wait(&pool->changed, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
     if (first)
         end_parked(first);

@@ -28,6 +28,9 @@ struct parked *pool_take(struct pool *pool, const struct brig_spec *spec);
 /* After that, when the run is on its way: have the next one built. */
 void pool_refill(struct pool *pool);
 
+/* Does it go on? Else what is over is removed before anybody is told that it is. */
+bool pool_goes_on(struct pool *pool);
+
 /* Leave what is over to the keeper: ending init, removing the group, closing what is open. Takes it
  * over; *spawned is empty afterwards. */
 void pool_bury(struct pool *pool, struct spawned *spawned);

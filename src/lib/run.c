@@ -296,6 +296,7 @@ static void take_report(struct brig_run *run, const struct init_report *report)
         run->gone = *report;
         run->tree_gone = true;
         run->counted = run->counted && !report->status;
+        run->deferred = run->warm && run->brig->pool && pool_goes_on(run->brig->pool);
         finish_group(run); /* while init ends as well */
         break;
     case REPORT_STARTED:
@@ -523,7 +524,7 @@ int brig_run_step(struct brig_run *run)
         handle(run, (enum source)events[i].data.u32);
     uint64_t now = clock_now();
     watch_clocks(run, now);
-    bool over = run->init_gone || (run->warm && run->tree_gone);
+    bool over = run->init_gone || run->deferred;
     if (over && run->phase < PHASE_DRAINING && !run->moved)
         begin_draining(run);
     if (run->phase == PHASE_DRAINING && step_draining(run, now))
@@ -620,7 +621,7 @@ void brig_run_free(struct brig_run *run)
     fd_close_at(&run->epoll);
     fd_close_at(&run->timer);
     pump_done(&run->pump);
-    if (run->warm && run->brig->pool)
+    if (run->deferred && run->brig->pool)
         pool_bury(run->brig->pool, &run->spawned);
     else
         spawn_done(&run->spawned);

@@ -72,9 +72,10 @@ struct brig_run {
     struct init_report gone;         /* its last words */
     uint64_t peak_memory, peak_pids; /* by sampling */
     uint64_t sampled_user, sampled_system;
-    bool warm;    /* from a cell that was built ahead */
-    bool counted; /* the counters are the last ones */
-    bool settled; /* the group was read and removed */
+    bool warm;     /* from a cell that was built ahead */
+    bool deferred; /* the keeper ends init and removes the group */
+    bool counted;  /* the counters are the last ones */
+    bool settled;  /* the group was read and removed */
     struct group_counters counters;
     struct facts facts;
     char why[256];

@@ -63,6 +63,7 @@ class Probe:
         said = (result["stdout"] or "") + (result["stderr"] or "")
         assert "HELD" in said and "ESCAPED" not in said, said
         assert result["isolation"]["tier"] == "cell", result["isolation"]
+        assert result["isolation"]["warm"] == bool(frame.WARM), result["isolation"]
         return result
 
 

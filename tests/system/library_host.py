@@ -2,6 +2,8 @@
 
     library_host.py LIBRARY TOKEN row RUNS          one run after the other
     library_host.py LIBRARY TOKEN beside SECONDS    eight at once, all polled in one loop
+    library_host.py LIBRARY TOKEN warm RUNS         from cells built ahead; then four are parked
+    library_host.py LIBRARY TOKEN kill RUNS         the same, without waiting for the four
 
 Runs guests that end in every way, checks each end, and prints as JSON what it has open and holds in
 memory after a warm-up and at its end. Started by test_stress.py.
@@ -30,6 +32,7 @@ class Library:
         self.lib = ctypes.CDLL(path)
         self.lib.brig_run_result.restype = ctypes.c_void_p
         self.host = ctypes.c_void_p()
+        self.warm = 0
         self.check("brig_open", ctypes.byref(self.host))
 
     def check(self, name, *args):
@@ -51,8 +54,17 @@ class Library:
             self.lib.brig_spec_free(spec)
         return run
 
+    def keep_warm(self, cells, wait=False):
+        spec = ctypes.c_void_p()
+        self.check("brig_spec_new", ctypes.byref(spec))
+        self.check("brig_warm", self.host, spec, ctypes.c_uint(cells))
+        while wait and self.lib.brig_warm_ready(self.host, spec) < cells:
+            time.sleep(0.01)
+        self.lib.brig_spec_free(spec)
+
     def end(self, run):
         """The exit code of a run that is over; frees it."""
+        self.warm += self.lib.brig_run_was_warm(run) & 1
         result = ctypes.c_void_p(self.lib.brig_run_result(run))
         code = self.lib.brig_result_exit_code(result)
         self.lib.brig_run_free(run)
@@ -139,10 +151,31 @@ def footprint():
         resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
     with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
         count = len(mounts.readlines())
-    with open("/proc/thread-self/children", encoding="ascii") as children:
-        pids = children.read().split()
     return {"resident_kib": resident, "descriptors": len(os.listdir("/proc/self/fd")),
-            "mounts": count, "children": pids}
+            "mounts": count, "children": children()}
+
+
+def children():
+    pids = []
+    for thread in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{thread}/children", encoding="ascii") as listing:
+            pids += listing.read().split()
+    return pids
+
+
+def cool_down(library):
+    """No cells any more, and what was over is removed."""
+    library.keep_warm(0)
+    until = time.monotonic() + 10
+    while children() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def run_warm(library, tally, amount):
+    library.keep_warm(4)
+    for _ in range(amount):
+        run_one(library, tally)
+    cool_down(library)
 
 
 def main():
@@ -152,15 +185,25 @@ def main():
         run_one(library, tally)
     if mode == "beside":
         run_beside(library, tally, 1)
+    if mode in ("warm", "kill"):
+        run_warm(library, tally, WARM_UP)
     before = footprint()
     if mode == "row":
         for _ in range(int(amount)):
             run_one(library, tally)
+    elif mode in ("warm", "kill"):
+        run_warm(library, tally, int(amount))
     else:
         run_beside(library, tally, float(amount))
     after = footprint()
-    library.close()
-    print(json.dumps({"before": before, "after": after, "runs": tally.runs, "wrong": tally.wrong}))
+    if mode in ("warm", "kill"):
+        library.keep_warm(4, wait=mode == "warm")
+    else:
+        library.close()
+    print(json.dumps({"before": before, "after": after, "runs": tally.runs, "wrong": tally.wrong,
+                      "warm": library.warm}), flush=True)
+    if mode in ("warm", "kill"):
+        time.sleep(600)
 
 
 main()

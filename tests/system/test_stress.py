@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BRIG, SLOW
+from conftest import BRIG, SLOW, wait_until
 
 SECONDS = float(os.environ.get("BRIG_STRESS_SECONDS", "20"))
 RUNS = int(os.environ.get("BRIG_STRESS_RUNS", "300"))
@@ -51,6 +51,34 @@ def test_stress_library_eight_at_once(brig):
     assert report["runs"] > 8
     assert_flat(report)
     assert not brig.survivors() and not brig.left_groups()
+
+
+def killed_host(brig, mode, runs):
+    """Run the embedding process until it has cells parked, and kill it: what it reported."""
+    with subprocess.Popen([sys.executable, HOST, LIBRARY, brig.token, mode, str(runs)],
+                          stdout=subprocess.PIPE, cwd=brig.tmp) as process:
+        brig.remember(process)
+        report = json.loads(process.stdout.readline())
+        process.kill()
+    return report
+
+
+def test_stress_library_from_warm_cells(brig):
+    """As many runs from the pool, nothing grows; then its owner is killed with cells parked."""
+    report = killed_host(brig, "warm", RUNS)
+    assert report["runs"] >= RUNS and report["warm"] > RUNS // 4
+    assert_flat(report)
+    assert wait_until(lambda: not brig.survivors() and not brig.left_groups(), 10)
+    assert os.listdir(brig.tmp) == []
+
+
+def test_stress_library_killed_while_cells_are_built(brig):
+    """Processes end by themselves; a group that nobody was in yet is swept by the next start."""
+    for _ in range(5):
+        killed_host(brig, "kill", 5)
+        assert wait_until(lambda: not brig.survivors(), 10)
+    assert brig.run("--", "true").returncode == 0
+    assert wait_until(lambda: not brig.left_groups(), 10)
 
 
 def test_stress_command_in_a_row(brig):
