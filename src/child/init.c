@@ -190,11 +190,14 @@ static long wait_for_job(struct guest *guest)
     do
         ret = sys5(__NR_ppoll, polls, 2, 0, 0, 0);
     while (ret == -EINTR);
-    guest->orphaned = ret < 0 || polls[1].revents;
+    if (ret >= 0 && !polls[1].revents)
+        ret = sys3(__NR_recvmsg, SLOT_CONTROL, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    else
+        ret = 0;
+    /* A supervisor that lives does not close the socket: who dies closes it before the pidfd tells.
+     */
+    guest->orphaned = ret <= 0;
     if (guest->orphaned)
-        return -ECANCELED;
-    ret = sys3(__NR_recvmsg, SLOT_CONTROL, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (ret <= 0)
         return -ECANCELED;
     return read_job(guest, ret, &passed);
 }
