@@ -25,7 +25,7 @@ test:
 	@tools/test
 
 bench: all
-	@bench/run
+	@bench/run --write
 
 lint:
 	@tools/setup build test lint
