@@ -1,6 +1,6 @@
-/* What the supervisor computes for a run, again and again: the spec, the environment, the system's part
- * of the file view and its landlock rules. Run under callgrind by tests/system/test_cost.py; callgrind
- * does not know the newest system calls, which is why it is not all of brig_start().
+/* What the supervisor computes for a run, again and again: the spec, the environment, the system's
+ * part of the file view and its landlock rules. Run under callgrind by tests/system/test_cost.py;
+ * callgrind does not know the newest system calls, which is why it is not all of brig_start().
  *
  *     bench_plan TIMES */
 #include <stdio.h>

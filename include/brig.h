@@ -151,12 +151,12 @@ struct brig;
 BRIG_API int brig_open(struct brig **out, struct brig_error *err);
 BRIG_API void brig_close(struct brig *brig);
 
-/* Keep up to `cells` cells (at most 64) built ahead for runs like `spec`: brig_start() of a spec with
- * the same limits, view and network takes one, whatever its command, environment, streams, timeouts
- * and output limits are, and starts in a fraction of the time. Each is used once; a thread of the
- * library's own builds the next ones and removes what is over. Where none is ready, or none fits, a
- * run builds its own as always. 0 cells: no more for this spec, and none is left when this returns. The
- * first cell is built before this returns; fails if none can be built here.
+/* Keep up to `cells` cells (at most 64) built ahead for runs like `spec`: brig_start() of a spec
+ * with the same limits, view and network takes one, whatever its command, environment, streams,
+ * timeouts and output limits are, and starts in a fraction of the time. Each is used once; a thread
+ * of the library's own builds the next ones and removes what is over. Where none is ready, or none
+ * fits, a run builds its own as always. 0 cells: no more for this spec, and none is left when this
+ * returns. The first cell is built before this returns; fails if none can be built here.
  *
  * What a process inherits (umask, priority, processors) a warm cell has from when it was built. */
 BRIG_API int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
