@@ -49,8 +49,11 @@ static int peek(const struct reader *r)
 
 static int skip_space(struct reader *r)
 {
-    while (r->at < r->len && memchr(" \t\n\r", r->text[r->at], 4))
-        r->at++;
+    for (; r->at < r->len; r->at++) {
+        char c = r->text[r->at];
+        if (c != ' ' && c != '\t' && c != '\n' && c != '\r')
+            break;
+    }
     return peek(r);
 }
 
@@ -257,7 +260,9 @@ static int check_keys(struct reader *r, const struct jsonr *object)
 
 static int close_current(struct reader *r)
 {
-    struct jsonr *closed = r->current;
+    struct jsonr *closed = r->current; /* there is one where its end is expected */
+    if (!closed)
+        return wrong(r, r->at, "nothing to end");
     int ret = closed->type == JSONR_OBJECT && closed->count > 1 ? check_keys(r, closed) : 0;
     r->at++;
     r->depth--;
@@ -492,7 +497,7 @@ static void print_real(const char *text, char number[JSONR_NUMBER_SIZE])
     struct decimal d = read_decimal(text);
     char *out = number;
     if (d.count == 0) {
-        strcpy(number, "0");
+        memcpy(number, "0", 2);
         return;
     }
     if (d.point > 18 || d.point < -20) { /* nothing that anybody measures in */

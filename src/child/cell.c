@@ -78,9 +78,11 @@ static long set_options(long fs, const char *options)
     long ret = 0;
     for (char *at = text; *at && ret == 0;) {
         char *key = at, *value;
-        while (*at != '=')
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): put_text() filled it in */
+        while (*at && *at != '=')
             at++;
-        *at++ = 0;
+        if (*at)
+            *at++ = 0;
         value = at;
         while (*at && *at != ',')
             at++;

@@ -144,8 +144,12 @@ static struct parked *build(struct brig *brig, const struct brig_spec *spec, str
 {
     struct parked *parked = calloc(1, sizeof *parked);
     struct owner owner = OWNER_NONE;
-    int ret = parked ? 0 : error_memory(err, STAGE);
-    if (ret == 0 && geteuid() == 0)
+    int ret = 0;
+    if (!parked) {
+        errno = -error_memory(err, STAGE);
+        return NULL;
+    }
+    if (geteuid() == 0)
         ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
     if (ret == 0)
         ret = plan_make_cell(&parked->plan, brig, spec, NULL, err);

@@ -216,7 +216,7 @@ static int read_command(const struct reading *r, const struct jsonr *value, stru
             return error_usage(err, STAGE, "%s: command[%zu]: is not a string", r->name, count);
         argv[count++] = item->text;
     }
-    if (!*argv[0])
+    if (count == 0 || !*argv[0])
         return error_usage(err, STAGE, "%s: command: is empty", r->name);
     return brig_spec_set_command(r->spec, argv, count, err);
 }
