@@ -45,7 +45,7 @@ struct pool {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something to do for the keeper, or something it has done */
     bool stop;
-    bool sleeps;           /* the keeper: until it is woken */
+    uint64_t wakes_at;     /* the keeper, by itself; 0: it is awake */
     struct shape *at_work; /* what it builds or ends a cell of */
     struct shape shapes[SHAPES_MAX];
     struct grave *graves;
@@ -196,18 +196,28 @@ static struct parked *remove_first(struct shape *shape)
     return parked;
 }
 
-/* One shape may be short of cells, or have too many. */
+/* When there is something to do for a shape: a cell too many, too few, or too old. */
+static uint64_t work_at(const struct shape *shape)
+{
+    if (!shape->spec)
+        return UINT64_MAX;
+    if (shape->ready > shape->wanted)
+        return 0;
+    if (shape->ready < shape->wanted)
+        return shape->retry_at;
+    return shape->first ? shape->first->built_at + AGE_MAX : UINT64_MAX;
+}
+
+/* A shape that is due; else *next is when one will be. */
 static struct shape *find_work(struct pool *pool, uint64_t now, uint64_t *next)
 {
     *next = UINT64_MAX;
     for (size_t i = 0; i < SHAPES_MAX; i++) {
-        struct shape *shape = &pool->shapes[i];
-        if (!shape->spec || shape->ready == shape->wanted)
-            continue;
-        if (shape->ready > shape->wanted || shape->retry_at <= now)
-            return shape;
-        if (shape->retry_at < *next)
-            *next = shape->retry_at;
+        uint64_t at = work_at(&pool->shapes[i]);
+        if (at <= now)
+            return &pool->shapes[i];
+        if (at < *next)
+            *next = at;
     }
     return NULL;
 }
@@ -217,23 +227,21 @@ static struct shape *find_work(struct pool *pool, uint64_t now, uint64_t *next)
 static void work_on(struct pool *pool, struct shape *shape)
 {
     struct parked *parked = NULL;
-    bool too_many = shape->ready > shape->wanted;
+    bool build_one = shape->ready < shape->wanted;
     pool->at_work = shape;
-    if (too_many)
+    if (!build_one)
         parked = remove_first(shape);
     pthread_mutex_unlock(&pool->lock);
-    if (too_many)
-        end_parked(parked);
-    else
+    if (build_one)
         parked = build(pool->brig, shape->spec, NULL);
+    else if (parked)
+        end_parked(parked);
     pthread_mutex_lock(&pool->lock);
     pool->at_work = NULL;
-    if (too_many) {
-        /* nothing to add */
-    } else if (parked) {
+    if (build_one && parked) {
         shape->retry_after = RETRY_FIRST;
         add_parked(shape, parked);
-    } else {
+    } else if (build_one) {
         shape->retry_at = clock_now() + shape->retry_after;
         shape->retry_after =
             shape->retry_after * 2 < RETRY_LAST ? shape->retry_after * 2 : RETRY_LAST;
@@ -257,12 +265,12 @@ static void wait_for_change(struct pool *pool, uint64_t until)
 {
     struct timespec at = {.tv_sec = (time_t)(until / NS_PER_S),
                           .tv_nsec = (long)(until % NS_PER_S)};
-    pool->sleeps = until == UINT64_MAX;
-    if (pool->sleeps)
+    pool->wakes_at = until;
+    if (until == UINT64_MAX)
         pthread_cond_wait(&pool->changed, &pool->lock);
     else
         pthread_cond_timedwait(&pool->changed, &pool->lock, &at);
-    pool->sleeps = false;
+    pool->wakes_at = 0;
 }
 
 /* Cells before graves: a run may wait for the one, nobody for the other. */
@@ -313,10 +321,12 @@ struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
     return parked;
 }
 
-/* Waking it takes as long as a tenth of a run: only if it would not wake by itself. */
+/* Waking it takes as long as a tenth of a run: only if it would not wake by itself soon enough. */
 static void wake_keeper(struct pool *pool)
 {
-    if (pool->sleeps)
+    uint64_t next;
+    bool due = find_work(pool, clock_now(), &next) != NULL;
+    if (due || pool->wakes_at > clock_now() + 2 * REFILL_AFTER)
         pthread_cond_broadcast(&pool->changed);
 }
 
