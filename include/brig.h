@@ -155,8 +155,9 @@ BRIG_API void brig_close(struct brig *brig);
  * with the same limits, view and network takes one, whatever its command, environment, streams,
  * timeouts and output limits are, and starts in a fraction of the time. Each is used once; a thread
  * of the library's own builds the next ones and removes what is over. Where none is ready, or none
- * fits, a run builds its own as always. 0 cells: no more for this spec, and none is left when this
- * returns. The first cell is built before this returns; fails if none can be built here.
+ * fits, a run builds its own as always. 0 cells: no more for this spec; when
+ * that returns, nothing of them and of the runs that are over is left. Else the first cell is built
+ * before it returns; fails if none can be built here.
  *
  * What a process inherits (umask, priority, processors) a warm cell has from when it was built. */
 BRIG_API int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,

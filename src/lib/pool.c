@@ -450,7 +450,8 @@ int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
     if (shape)
         shape->wanted = cells;
     pthread_cond_broadcast(&pool->changed);
-    while (shape && cells == 0 && (shape->ready > 0 || pool->at_work == shape))
+    while (cells == 0 &&
+           (pool->grave_count > 0 || (shape && (shape->ready > 0 || pool->at_work == shape))))
         pthread_cond_wait(&pool->changed, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
     if (first)
