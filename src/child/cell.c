@@ -67,6 +67,7 @@ static long check_source(long fd, const struct cell_op *op)
 /* ---- file systems -------------------------------------------------------------------------- */
 
 #define OPTIONS_MAX 160
+#define PARENT_MAX  4096
 
 /* Set the options of "KEY=VALUE,KEY=VALUE" one by one. */
 static long set_options(long fs, const char *options)
@@ -212,10 +213,39 @@ static long bind_tree(const struct state *state, const struct cell_op *op)
     return attach(state, tree, op);
 }
 
+/* Where something is to be made: the folder, and *name in it. Not through a link where somebody
+ * else may have put one; there *opened is the folder, to be closed. */
+static long find_parent(const struct state *state, const char *target, bool careful,
+                        const char **name, long *opened)
+{
+    char parent[PARENT_MAX];
+    const char *last = 0;
+    *name = target;
+    *opened = -1;
+    for (const char *at = target; *at && careful; at++)
+        last = *at == '/' ? at : last;
+    if (!last)
+        return state->root;
+    if ((uint64_t)(last - target) >= sizeof parent)
+        return -ENAMETOOLONG;
+    char *end = parent;
+    for (const char *at = target; at < last; at++)
+        *end++ = *at;
+    *end = 0;
+    *name = last + 1;
+    return *opened = open_target(state, parent);
+}
+
 static long make_file(const struct state *state, const struct cell_op *op)
 {
-    long fd = sys4(__NR_openat, state->root, op->target,
-                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->a);
+    const char *name;
+    long opened, parent = find_parent(state, op->target, op->c, &name, &opened);
+    if (parent < 0)
+        return parent;
+    long fd = sys4(__NR_openat, parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                   op->a);
+    if (opened >= 0)
+        sys1(__NR_close, opened);
     if (fd < 0)
         return fd;
     long n = op->b ? sys3(__NR_write, fd, op->source, op->b) : 0;
@@ -265,6 +295,8 @@ static long make_node(const struct state *state, const struct cell_op *op)
 /* What is not there needs no cover, and what is behind a link has its own. */
 static long cover(const struct state *state, const struct cell_op *op)
 {
+    if (sys3(__NR_faccessat, state->root, op->target, 0) == -ENOENT)
+        return 0;
     long tree = set_tree(open_tree(state->root, op->source, 0),
                          MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1);
     long ret = attach(state, tree, op);
@@ -273,7 +305,13 @@ static long cover(const struct state *state, const struct cell_op *op)
 
 static long make_folder(const struct state *state, const struct cell_op *op)
 {
-    long ret = sys3(__NR_mkdirat, state->root, op->target, op->a & PERMISSIONS);
+    const char *name;
+    long opened, parent = find_parent(state, op->target, op->b, &name, &opened);
+    if (parent < 0)
+        return parent;
+    long ret = sys3(__NR_mkdirat, parent, name, op->a & PERMISSIONS);
+    if (opened >= 0)
+        sys1(__NR_close, opened);
     return ret == -EEXIST ? 0 : ret;
 }
 

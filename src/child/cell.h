@@ -17,21 +17,21 @@ enum cell_kind {
     CELL_PRIVATE,      /* no mount propagates to the host or from it */
     CELL_ROOT,         /* an empty root in memory; source: mount options */
     CELL_ROOT_HOST,    /* all of the host's, read-only */
-    CELL_FOLDER,       /* target; a: mode */
+    CELL_FOLDER,       /* target; a: mode; b: not all above it is ours */
     CELL_LINK,         /* target -> source */
-    CELL_FILE,         /* target; source: its bytes; a: mode; b: how many */
-    CELL_NODE,         /* target: a device, or a mount of source; a: flags; b: its number */
-    CELL_BIND,         /* target <- source; a: flags; b, c: device and inode of the source */
-    CELL_COVER,        /* target <- source, both in the new root; no target, nothing to do */
-    CELL_TMPFS,        /* target; source: mount options; a: flags */
-    CELL_PROC,         /* target; source: mount options; a: flags */
-    CELL_PTS,          /* target; a: flags */
-    CELL_PIVOT,        /* the new root becomes the root, the old one is gone */
-    CELL_SEAL,         /* the root folder itself becomes read-only */
-    CELL_CHDIR,        /* source */
-    CELL_LOOPBACK,     /* up */
-    CELL_NETWORK,      /* fd: pidfd of the holder, whose network namespace is joined */
-    CELL_HOSTNAME,     /* source */
+    CELL_FILE,       /* target; source: its bytes; a: mode; b: how many; c: not all above is ours */
+    CELL_NODE,       /* target: a device, or a mount of source; a: flags; b: its number */
+    CELL_BIND,       /* target <- source; a: flags; b, c: device and inode of the source */
+    CELL_COVER,      /* target <- source, both in the new root; no target, nothing to do */
+    CELL_TMPFS,      /* target; source: mount options; a: flags */
+    CELL_PROC,       /* target; source: mount options; a: flags */
+    CELL_PTS,        /* target; a: flags */
+    CELL_PIVOT,      /* the new root becomes the root, the old one is gone */
+    CELL_SEAL,       /* the root folder itself becomes read-only */
+    CELL_CHDIR,      /* source */
+    CELL_LOOPBACK,   /* up */
+    CELL_NETWORK,    /* fd: pidfd of the holder, whose network namespace is joined */
+    CELL_HOSTNAME,   /* source */
     CELL_KEEP_CAPS,  /* a: capabilities that init keeps over its exec, for the guest's operations */
     CELL_RULES,      /* begin a landlock ruleset; a: file access it handles, b: scopes */
     CELL_ALLOW,      /* source; a: access below it */

@@ -35,6 +35,8 @@
 /* From the C library's headers, which the kernel's do not have. */
 #define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
+#define MSG_CTRUNC   0x8
+#define MSG_TRUNC    0x20
 
 #define TREE_MAX      8192
 #define POLL_FAILURES 16 /* in a row, before init gives up watching */
@@ -199,6 +201,8 @@ static long wait_for_job(struct guest *guest)
     guest->orphaned = ret <= 0;
     if (guest->orphaned)
         return -ECANCELED;
+    if (message.flags & (MSG_CTRUNC | MSG_TRUNC))
+        return -EPROTO;
     return read_job(guest, ret, &passed);
 }
 

@@ -133,6 +133,7 @@ int owner_start(struct owner *owner, bool network, struct brig_error *err)
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     close(ends[0]);
     if (pid < 0) {
+        owner->pidfd = -1; /* the kernel may have written a number that is not ours any more */
         close(ends[1]);
         return error_system(err, STAGE, (int)-pid, "cannot make a user namespace: %s",
                             error_text((int)-pid));

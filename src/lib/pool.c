@@ -41,6 +41,7 @@ struct grave {
 
 struct pool {
     struct brig *brig;
+    uid_t euid; /* whose cells they are */
     pthread_t keeper;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* something to do for the keeper, or something it has done */
@@ -301,9 +302,11 @@ struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
     struct parked *parked = NULL;
     if (spec->values[KEY_OPEN_FILES].set && spec->values[KEY_OPEN_FILES].number < FILES_LEAST)
         return NULL;
+    const char *home = getenv("HOME");
     pthread_mutex_lock(&pool->lock);
     struct shape *shape = find_shape(pool, spec);
-    if (shape && shape->first) {
+    bool same_caller = shape && strcmp(shape->spec->home, home ? home : "") == 0;
+    if (same_caller && geteuid() == pool->euid && shape->first) {
         parked = remove_first(shape);
         /* The first one that is missing is not built at once, beside the run it was taken for. */
         if (shape->ready + 1 == shape->wanted && shape->ready > 0)
@@ -391,6 +394,7 @@ static int open_pool(struct brig *brig, struct brig_error *err)
     if (!pool)
         return error_memory(err, STAGE);
     pool->brig = brig;
+    pool->euid = geteuid();
     int ret = start_keeper(pool);
     if (ret < 0) {
         free(pool);
@@ -400,18 +404,30 @@ static int open_pool(struct brig *brig, struct brig_error *err)
     return 0;
 }
 
+/* The keeper must not look into an environment that the host may change beside it. */
+static struct brig_spec *copy_with_home(const struct brig_spec *spec)
+{
+    struct brig_spec *copy = spec_copy(spec);
+    const char *home = getenv("HOME");
+    if (copy && !(copy->home = strdup(home ? home : ""))) {
+        brig_spec_free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
 /* A shape of its own, with its first cell. */
 static int add_shape(struct pool *pool, const struct brig_spec *spec, struct parked *first,
                      struct brig_error *err)
 {
     for (size_t i = 0; i < SHAPES_MAX; i++) {
         struct shape *shape = &pool->shapes[i];
-        if (shape->spec)
+        if (shape->spec && (shape->wanted || shape->ready || pool->at_work == shape))
             continue;
-        shape->spec = spec_copy(spec);
+        brig_spec_free(shape->spec); /* of one that is not wanted any more */
+        *shape = (struct shape){.spec = copy_with_home(spec), .retry_after = RETRY_FIRST};
         if (!shape->spec)
             return error_memory(err, STAGE);
-        shape->retry_after = RETRY_FIRST;
         add_parked(shape, first);
         return 0;
     }

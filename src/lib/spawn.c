@@ -211,6 +211,8 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
     long pid = enter_init(enter, &spawned->pidfd);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     munmap(enter->stack, STACK_SIZE);
+    if (pid < 0)
+        spawned->pidfd = -1; /* the kernel may have written a number that is not ours any more */
     if (pid >= 0 && enter->ret < 0) {
         siginfo_t info;
         waitid(P_PIDFD, (id_t)spawned->pidfd, &info, WEXITED | __WALL);

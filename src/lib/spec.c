@@ -42,6 +42,7 @@ void brig_spec_free(struct brig_spec *spec)
         strings_done(&spec->values[i].list);
     }
     strings_done(&spec->command);
+    free(spec->home);
     free(spec);
 }
 

@@ -25,6 +25,7 @@ struct brig_spec {
     struct strings command;
     struct spec_sink sinks[3]; /* by enum brig_stream; [0] is not used */
     int stdin_fd;              /* -1: none */
+    char *home;                /* the caller's HOME, if it is not to be looked up; NULL */
 };
 
 /* Was it asked for, by whatever origin, or is it brig's own default? */

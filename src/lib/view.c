@@ -90,13 +90,25 @@ bool view_resolve(const struct view *view, const char *path, char *out, size_t s
 
 /* ---- places for mounts --------------------------------------------------------------------- */
 
-void view_folder(struct view *view, const char *target, unsigned mode)
+struct cell_op *view_folder(struct view *view, const char *target, unsigned mode)
 {
     for (uint32_t i = 0; i < view->count; i++) {
         if (view->ops[i].kind == CELL_FOLDER && strcmp(view->ops[i].target, target) == 0)
-            return;
+            return &view->ops[i];
     }
-    view_add(view, CELL_FOLDER, NULL, view_text(view, target))->a = mode;
+    struct cell_op *op = view_add(view, CELL_FOLDER, NULL, view_text(view, target));
+    op->a = mode;
+    return op;
+}
+
+/* Was everything above it made by us? Else somebody may put a link in the way, meanwhile. */
+static bool is_ours(const struct view *view, const char *path)
+{
+    for (size_t i = 0; i < view->mount_count; i++) {
+        if (view->mounts[i].source && view_is_within(path, view->mounts[i].target))
+            return false;
+    }
+    return true;
 }
 
 /* Make the folders above a target, and the target itself as a folder or an empty file, where they
@@ -105,7 +117,8 @@ static int make_place(struct view *view, const char *target, bool folder, uint64
                       struct brig_error *err)
 {
     const struct view_mount *mount = mount_of(view, target);
-    *flags = mount && mount->source ? 0 : CELL_OURS;
+    bool ours = is_ours(view, target);
+    *flags = ours ? CELL_OURS : 0;
     if (view->no_memory)
         return error_memory(err, STAGE);
     if (mount && mount->source) {
@@ -124,14 +137,17 @@ static int make_place(struct view *view, const char *target, bool folder, uint64
         snprintf(above, sizeof above, "%.*s", (int)(at - target), target);
         if (mount && view_is_within(mount->target, above))
             continue; /* made already: the mount is on it */
-        view_folder(view, above + 1, 0755);
+        view_folder(view, above + 1, 0755)->b = !ours;
     }
     if (mount && strcmp(mount->target, target) == 0)
         return 0;
-    if (folder)
-        view_folder(view, target + 1, 0755);
-    else
-        view_add(view, CELL_FILE, "", target + 1)->a = 0644;
+    if (folder) {
+        view_folder(view, target + 1, 0755)->b = !ours;
+    } else {
+        struct cell_op *op = view_add(view, CELL_FILE, "", target + 1);
+        op->a = 0644;
+        op->c = !ours;
+    }
     return 0;
 }
 

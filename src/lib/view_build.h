@@ -16,7 +16,7 @@ void view_note(struct view *view, const char *target, const char *source, bool w
                bool folder);
 
 /* Make a folder in what is ours, once; `target` is relative to the new root. */
-void view_folder(struct view *view, const char *target, unsigned mode);
+struct cell_op *view_folder(struct view *view, const char *target, unsigned mode);
 
 enum view_source {
     VIEW_SYSTEM, /* a part of the system */

@@ -212,10 +212,10 @@ static char *home_in(char *line, uid_t uid)
 }
 
 /* The file itself, not all of what the C library could ask: that may be a network. */
-static void find_homes(struct homes *homes, bool ask)
+static void find_homes(struct homes *homes, const char *named, bool ask)
 {
     char line[4096];
-    const char *named = getenv("HOME"), *home = NULL;
+    const char *home = NULL;
     if (!named || !*named || !realpath(named, homes->paths[0]))
         homes->paths[0][0] = 0;
     homes->paths[1][0] = 0;
@@ -261,7 +261,7 @@ static bool is_too_much(const char *folder, const struct homes *homes)
 bool view_is_too_much(const char *folder)
 {
     struct homes homes;
-    find_homes(&homes, false);
+    find_homes(&homes, getenv("HOME"), false);
     return is_too_much(folder, &homes);
 }
 
@@ -319,7 +319,7 @@ static int collect(struct view *view, struct parts *parts, const struct brig_spe
 {
     struct homes homes;
     bool host = spec->values[KEY_VIEW].number == VIEW_HOST;
-    find_homes(&homes, host);
+    find_homes(&homes, spec->home ? spec->home : getenv("HOME"), host);
     view->home = choose_home(view, &homes, host);
     int ret = add_private(view, parts, &homes, host, err);
     if (ret == 0)

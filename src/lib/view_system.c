@@ -27,16 +27,15 @@ static void add_file(struct view *view, const char *bytes, size_t len, const cha
     op->b = len;
 }
 
-static int copy_file(struct view *view, const char *path, struct brig_error *err)
+/* False if it is not a text, or cannot be read: then it is mounted. */
+static bool copy_file(struct view *view, const char *path)
 {
     char text[COPY_MAX + 1];
     ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
-    if (len < 0)
-        return error_system(err, STAGE, (int)-len, "%s: %s", path, error_text((int)-len));
-    if (strlen(text) != (size_t)len)
-        return error_refused(err, STAGE, "%s: is not a text", path);
+    if (len < 0 || strlen(text) != (size_t)len)
+        return false;
     add_file(view, view_text(view, text), (size_t)len, path + 1);
-    return 0;
+    return true;
 }
 
 static int bind_part(struct view *view, const char *path, const char *real, struct brig_error *err)
@@ -85,8 +84,9 @@ static int add_part(struct view *view, const char *path, struct brig_error *err)
             return 0;
         return bind_part(view, path, real, err);
     }
-    if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX && (st.st_mode & S_IROTH))
-        return copy_file(view, path, err);
+    if (S_ISREG(st.st_mode) && st.st_size <= COPY_MAX && (st.st_mode & S_IROTH) &&
+        copy_file(view, path))
+        return 0;
     struct source source = {(char *)(uintptr_t)path, source_device(&st), st.st_ino,
                             S_ISDIR(st.st_mode)};
     return view_bind(view, &source, path, false, VIEW_SYSTEM, err);
@@ -235,11 +235,7 @@ static void add_proc(struct view *view, bool host)
     view_add(view, CELL_PROC, view->guest_uid ? NULL : "hidepid=2", "proc")->a =
         host ? 0 : CELL_OURS;
     for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
-        char path[64];
-        struct stat st;
-        snprintf(path, sizeof path, "/%s", masked[i]);
-        if (lstat(path, &st) == 0 && (st.st_mode & S_IRWXO))
-            cover(view, "dev/null", masked[i], true);
+        cover(view, "dev/null", masked[i], true); /* whatever the host's own /proc shows of it */
     }
     static const char boot_id[] = "00000000-0000-0000-0000-000000000000\n";
     add_file(view, boot_id, sizeof boot_id - 1, "dev/.boot_id");

@@ -333,3 +333,14 @@ def test_guest_cannot_make_namespaces(brig):
     for flag in ("-U", "-m", "-p", "-n", "-i", "-u", "-C"):
         done = brig.run("--", "unshare", flag, "true")
         assert done.returncode != 0 and b"not permitted" in done.stderr, flag
+
+
+def test_view_mounts_in_one_another(brig, tmp_path):
+    """A folder of the host, in it a folder in memory, in that another folder of the host."""
+    (tmp_path / "out" / "memory").mkdir(parents=True)
+    done = brig.run("-w", tmp_path, "--rw", f"{tmp_path}/out:/out", "--tmpfs", "/out/memory", "--ro",
+                    "/usr/share:/out/memory/below/share", "--", "sh", "-c",
+                    "ls -d /out/memory/below/share/doc && touch /out/memory/x /out/y && ! touch /out/memory/below/share/z")
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(tmp_path / "out")) == ["memory", "y"]
+    assert os.listdir(tmp_path / "out" / "memory") == []
