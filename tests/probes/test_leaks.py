@@ -1,4 +1,5 @@
 """ATTACKS 42 to 46: what a guest learns of the machine, its people and its other guests."""
+import contextlib
 import fcntl
 import os
 import pty
@@ -27,9 +28,8 @@ def search(needle):
             path = os.path.join(root, name)
             if path.startswith((f'/proc/{os.getpid()}/', '/proc/self/', '/proc/thread-self/')) and name in ('cmdline', 'auxv', 'maps'): continue
             try:
-                fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-                if needle in os.read(fd, 200000): found.append(path)
-                os.close(fd)
+                with open(path, 'rb', buffering=0, opener=lambda p, f: os.open(p, f | os.O_NONBLOCK)) as f:
+                    if needle in (f.read(200000) or b''): found.append(path)
             except OSError: pass
     return found
 """
@@ -407,9 +407,22 @@ verdict(reached + pids)
 
 # ---- 46: the terminal ---------------------------------------------------------------------------------
 
+@contextlib.contextmanager
+def terminals(kind):
+    """Without brig the probe changes whatever terminal it finds: not while another test has one."""
+    with open(__file__, "rb") as lock:
+        fcntl.flock(lock, kind)
+        yield
+
+
 def on_terminal(probe, code, *options):
     """Run brig with a terminal as its stdin, stdout and stderr and as its controlling one. Returns what the
     terminal showed, and its size and settings before and after."""
+    with terminals(fcntl.LOCK_SH):
+        return run_on_terminal(probe, code, *options)
+
+
+def run_on_terminal(probe, code, *options):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     os.fchmod(slave, 0o666)
@@ -485,8 +498,9 @@ def test_attack_46_terminal_of_the_caller(probe, options):
 def test_attack_46_the_probe_finds_a_terminal_without_brig(probe):
     master, slave = pty.openpty()
     try:
-        said = subprocess.run([*probe.prefix, "/usr/bin/python3", "-c", TTY], stdin=slave, capture_output=True, text=True,
-                              check=False)
+        with terminals(fcntl.LOCK_EX):
+            said = subprocess.run([*probe.prefix, "/usr/bin/python3", "-c", TTY], stdin=slave, capture_output=True,
+                                  text=True, check=False)
         assert "ESCAPED" in said.stdout and "resize" in said.stdout and "settings" in said.stdout, said
     finally:
         os.close(master)
