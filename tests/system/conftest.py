@@ -22,8 +22,11 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BRIG = os.path.abspath(os.environ.get("BRIG", os.path.join(ROOT, "build", "brig")))
 
-# Emulated machines are slow: every limit on time in a test is multiplied by this.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # should nohup have started us: brig leaves alone what is ignored
+
 WARM = ["--warm"] if os.environ.get("BRIG_TEST_WARM") else []  # in a cell that was built ahead
+
+# Emulated machines are slow: every limit on time in a test is multiplied by this.
 SLOW = float(os.environ.get("BRIG_TEST_SLOW", "1"))
 
 # Timeouts for guests that have something to do before: start a shell, or Python, and say something.
