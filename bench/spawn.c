@@ -234,19 +234,24 @@ static void run_lanes(void)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-static long available_kib(void)
+/* What processes and the kernel's own structures take; not files, which come and go. */
+static long used_kib(void)
 {
-    char line[128];
-    long kib = -1;
-    nap(300); /* what is freed late is freed */
+    static const char *const fields[] = {"Slab:",  "KernelStack:", "PageTables:",   "AnonPages:",
+                                         "Shmem:", "Percpu:",      "SecPageTables:"};
+    char line[128], name[64];
+    long total = 0, kib;
+    nap(2000); /* what is freed late is freed */
     FILE *file = fopen("/proc/meminfo", "re");
-    while (file && kib < 0 && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "MemAvailable: %ld", &kib) != 1)
-            kib = -1;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%63s %ld", name, &kib) != 2)
+            continue;
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+            total += strcmp(name, fields[i]) == 0 ? kib : 0;
     }
     if (file)
         fclose(file);
-    return kib;
+    return total;
 }
 
 static void weigh(void)
@@ -257,20 +262,20 @@ static void weigh(void)
     if (parked > 64)
         fail("--parked is too large");
     run_library(host, &ways[0]); /* what is loaded once is loaded */
-    long before = available_kib();
+    long before = used_kib();
     open_pool(&sleeper, (unsigned)parked);
     wait_for_cells(&sleeper, (unsigned)parked);
-    long with_parked = available_kib();
+    long with_parked = used_kib();
     brig_close(sleeper.brig);
-    long between = available_kib();
+    long between = used_kib();
     for (size_t i = 0; i < parked; i++)
         runs[i] = start(host, &sleeper);
-    long with_running = available_kib();
+    long with_running = used_kib();
     for (size_t i = 0; i < parked; i++)
         brig_run_free(runs[i]);
     printf("{\"cells\":%zu,\"parked_kib\":%.0f,\"running_kib\":%.0f}\n", parked,
-           (double)(before - with_parked) / (double)parked,
-           (double)(between - with_running) / (double)parked);
+           (double)(with_parked - before) / (double)parked,
+           (double)(with_running - between) / (double)parked);
 }
 
 /* ---- main ---------------------------------------------------------------------------------- */
