@@ -241,7 +241,7 @@ def test_case_20_memory_of_every_kind_counts(brig, kind):
 def test_case_20_memory_of_a_folder_that_was_asked_for_counts(brig):
     """However large the caller made it."""
     result = brig.result("-m", "40M", "--tmpfs", "/scratch:200M", "--", "sh", "-c",
-                         "head -c 100M /dev/zero >/scratch/file; echo got it all")
+                         "head -c 100M /dev/zero >/scratch/file && echo got it all")
     assert result["stdout"] == ""
     assert result["status"] == "memory_limit"
 
