@@ -292,7 +292,7 @@ static long make_node(const struct state *state, const struct cell_op *op)
     return ret;
 }
 
-/* What is not there needs no cover, and what is behind a link has its own. */
+/* What is not there needs no cover. */
 static long cover(const struct state *state, const struct cell_op *op)
 {
     if (sys3(__NR_faccessat, state->root, op->target, 0) == -ENOENT)
@@ -300,7 +300,7 @@ static long cover(const struct state *state, const struct cell_op *op)
     long tree = set_tree(open_tree(state->root, op->source, 0),
                          MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1);
     long ret = attach(state, tree, op);
-    return ret == -ENOENT || ret == -ELOOP ? 0 : ret;
+    return ret == -ENOENT ? 0 : ret;
 }
 
 static long make_folder(const struct state *state, const struct cell_op *op)

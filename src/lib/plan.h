@@ -66,6 +66,9 @@ void plan_done(struct plan *plan);
 /* Afterwards *from holds nothing. */
 void plan_move(struct plan *to, struct plan *from);
 
+/* plan_operations.c: what the guest does to itself before its exec. */
+void plan_add_operations(struct plan *plan, const struct brig *brig);
+
 /* What an operation does, in words: for brig explain and for the message when it fails. */
 void plan_describe_op(const struct plan *plan, const struct op *op, char *out, size_t size);
 

@@ -18,14 +18,14 @@
 
 #define STAGE "warm"
 
-#define SHAPES_MAX   16
-#define CELLS_MAX    64                /* of one shape */
-#define GRAVES_MAX   64                /* what is over and not yet removed; then runs wait */
-#define AGE_MAX      (300 * NS_PER_S)  /* what a cell copied of /etc may be this old */
-#define RETRY_FIRST  (100 * NS_PER_MS) /* after a cell could not be built */
-#define RETRY_LAST   (10 * NS_PER_S)
-#define REFILL_AFTER (10 * NS_PER_MS) /* unless half of them are gone */
-#define FILES_LEAST  16 /* descriptors that a guest must be allowed, to be given its job */
+#define SHAPES_MAX      16
+#define CELLS_MAX       64                /* of one shape */
+#define GRAVES_MAX      64                /* what is over and not yet removed; then runs wait */
+#define AGE_MAX         (300 * NS_PER_S)  /* what a cell copied of /etc may be this old */
+#define RETRY_FIRST     (100 * NS_PER_MS) /* after a cell could not be built */
+#define RETRY_LAST      (10 * NS_PER_S)
+#define REFILL_AFTER    (10 * NS_PER_MS) /* unless half of them are gone */
+#define JOB_FILES_LEAST 16 /* descriptors that a guest must be allowed, to be given its job */
 
 struct shape {
     struct brig_spec *spec; /* NULL: not used */
@@ -300,7 +300,7 @@ static void *keep(void *arg)
 struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
 {
     struct parked *parked = NULL;
-    if (spec->values[KEY_OPEN_FILES].set && spec->values[KEY_OPEN_FILES].number < FILES_LEAST)
+    if (spec->values[KEY_OPEN_FILES].set && spec->values[KEY_OPEN_FILES].number < JOB_FILES_LEAST)
         return NULL;
     const char *home = getenv("HOME");
     pthread_mutex_lock(&pool->lock);

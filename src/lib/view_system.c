@@ -20,6 +20,16 @@
 /* A file that fits a few pages costs less as a copy than as a mount. */
 #define COPY_MAX 16384
 
+/* The folders above a path of ours. */
+static void make_parents(struct view *view, const char *path)
+{
+    for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        char above[PATH_MAX];
+        snprintf(above, sizeof above, "%.*s", (int)(at - path - 1), path + 1);
+        view_folder(view, above, 0755);
+    }
+}
+
 static void add_file(struct view *view, const char *bytes, size_t len, const char *target)
 {
     struct cell_op *op = view_add(view, CELL_FILE, bytes, target);
@@ -34,6 +44,7 @@ static bool copy_file(struct view *view, const char *path)
     ssize_t len = fd_read_file(AT_FDCWD, path, text, sizeof text);
     if (len < 0 || strlen(text) != (size_t)len)
         return false;
+    make_parents(view, path);
     add_file(view, view_text(view, text), (size_t)len, path + 1);
     return true;
 }
@@ -67,6 +78,7 @@ static bool add_link(struct view *view, const char *path)
             return false;
     }
     const char *to = view_text(view, real);
+    make_parents(view, path);
     view_add(view, CELL_LINK, to, path + 1);
     view_note(view, path, to, false, true);
     return true;
@@ -116,8 +128,8 @@ static int add_java(struct view *view, struct brig_error *err)
     const struct dirent *entry;
     while (dir && ret == 0 && (entry = readdir(dir))) {
         char path[64];
-        size_t version =
-            strspn(entry->d_name, "java-") == 5 ? strspn(entry->d_name + 5, "0123456789") : 0;
+        bool java = strncmp(entry->d_name, "java-", 5) == 0;
+        size_t version = java ? strspn(entry->d_name + 5, "0123456789") : 0;
         if (!version || entry->d_type == DT_LNK ||
             strncmp(entry->d_name + 5 + version, "-openjdk", 8) != 0)
             continue;
@@ -222,6 +234,14 @@ static void cover(struct view *view, const char *source, const char *target, boo
     view_add(view, CELL_COVER, source, target)->a = ours ? CELL_OURS : 0;
 }
 
+/* The same for a file of the host, which may be a link to where the names are kept. */
+static void cover_host(struct view *view, const char *source, const char *path)
+{
+    char real[PATH_MAX];
+    if (realpath(path, real))
+        cover(view, source, view_text(view, real) + 1, false);
+}
+
 /* Fresh /proc, without what tells of the machine or acts on it. Where the guest has init's own id,
  * init is not in it. */
 static void add_proc(struct view *view, bool host)
@@ -234,9 +254,9 @@ static void add_proc(struct view *view, bool host)
     };
     view_add(view, CELL_PROC, view->guest_uid ? NULL : "hidepid=2", "proc")->a =
         host ? 0 : CELL_OURS;
-    for (size_t i = 0; i < sizeof masked / sizeof *masked; i++) {
-        cover(view, "dev/null", masked[i], true); /* whatever the host's own /proc shows of it */
-    }
+    for (size_t i = 0; i < sizeof masked / sizeof *masked;
+         i++) /* whatever the host's /proc shows */
+        cover(view, "dev/null", masked[i], true);
     static const char boot_id[] = "00000000-0000-0000-0000-000000000000\n";
     add_file(view, boot_id, sizeof boot_id - 1, "dev/.boot_id");
     cover(view, "dev/.boot_id", "proc/sys/kernel/random/boot_id", true);
@@ -274,9 +294,9 @@ static int build_host(struct view *view, struct brig_error *err)
     }
     add_file(view, no_machine, sizeof no_machine - 1, "dev/.machine-id");
     add_file(view, "brig\n", 5, "dev/.hostname");
-    cover(view, "dev/.machine-id", "etc/machine-id", false);
-    cover(view, "dev/.machine-id", "var/lib/dbus/machine-id", false);
-    cover(view, "dev/.hostname", "etc/hostname", false);
+    cover_host(view, "dev/.machine-id", "/etc/machine-id");
+    cover_host(view, "dev/.machine-id", "/var/lib/dbus/machine-id");
+    cover_host(view, "dev/.hostname", "/etc/hostname");
     return 0;
 }
 
