@@ -1,8 +1,7 @@
-/* A run: start, step, wait, cancel, free. */
+/* A run that is on its way: step, wait, cancel, free. */
 #include "run.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,7 +9,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -19,12 +17,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "command.h"
 #include "host.h"
 #include "pool.h"
-
-#define STAGE        "start"
-#define START_WITHIN 30000 /* ms: from clone to exec of the guest */
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
@@ -83,194 +77,6 @@ static void push_output(struct brig_run *run, int stream)
                                                 .stream = (enum brig_stream)stream,
                                                 .data = s->event,
                                                 .len = s->event_len});
-}
-
-/* ---- start --------------------------------------------------------------------------------- */
-
-/* The first word of init: the guest is past its exec, or why it is not. */
-static int wait_for_start(struct brig_run *run, struct brig_error *err)
-{
-    struct init_report report;
-    struct pollfd ready = {.fd = run->spawned.control, .events = POLLIN};
-    uint64_t until = clock_now() + START_WITHIN * NS_PER_MS;
-    int n;
-    do {
-        n = poll(&ready, 1, 50);
-        if (n == 0) /* the guest may have stopped init before that could tell of the start */
-            ending_wake(run);
-    } while ((n == 0 || (n < 0 && errno == EINTR)) && clock_now() < until);
-    if (n <= 0)
-        return error_system(err, STAGE, ETIMEDOUT, "the command did not start within %d s",
-                            START_WITHIN / 1000);
-    ssize_t len = recv(run->spawned.control, &report, sizeof report, MSG_DONTWAIT);
-    if (len != sizeof report)
-        return error_system(err, STAGE, ECHILD, "brig's init ended before the command started");
-    if (report.kind == REPORT_STARTED) {
-        run->facts.pid = report.pid;
-        return 0;
-    }
-    return spawn_error(&run->plan, &report, err);
-}
-
-static int poll_sources(struct brig_run *run, struct brig_error *err)
-{
-    const struct spawned *s = &run->spawned;
-    run->epoll = epoll_create1(EPOLL_CLOEXEC);
-    run->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (run->epoll < 0 || run->timer < 0)
-        return error_system(err, STAGE, errno, "cannot watch the run: %s", error_text(errno));
-    int ret = run_poll(run, SOURCE_CONTROL, s->control, EPOLLIN);
-    if (ret == 0)
-        ret = run_poll(run, SOURCE_INIT, s->pidfd, EPOLLIN);
-    if (ret == 0)
-        ret = run_poll(run, SOURCE_TIMER, run->timer, EPOLLIN);
-    if (ret == 0)
-        ret = run_poll(run, SOURCE_STDOUT, s->streams[BRIG_STDOUT], EPOLLIN);
-    if (ret == 0)
-        ret = run_poll(run, SOURCE_STDERR, s->streams[BRIG_STDERR], EPOLLIN);
-    if (ret == 0 && s->group.pids_events >= 0)
-        ret = run_poll(run, SOURCE_PIDS, s->group.pids_events, EPOLLPRI);
-    if (ret == 0 && s->group.memory_events >= 0)
-        ret = run_poll(run, SOURCE_MEMORY, s->group.memory_events, EPOLLIN);
-    if (ret < 0)
-        return error_system(err, STAGE, -ret, "cannot watch the run: %s", error_text(-ret));
-    return 0;
-}
-
-static void make_id(char id[24])
-{
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        random = clock_now();
-    snprintf(id, 24, "r%016" PRIx64, random);
-}
-
-/* Does the error say that the host does not allow cells, whatever the run? */
-static bool forbids_cells(int ret, const struct brig_error *err)
-{
-    static const int refusals[] = {EPERM, EACCES, ENOSYS, ENOSPC, EUSERS, EINVAL};
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        if (ret == -refusals[i])
-            return strcmp(err->stage, "cell") == 0;
-    }
-    return false;
-}
-
-static int try_spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
-                     const char *no_cell, struct brig_error *err)
-{
-    struct owner owner = OWNER_NONE;
-    int ret = 0;
-    /* As early as possible: a network namespace takes as long as all the rest. */
-    if (geteuid() == 0 && !no_cell)
-        ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
-    if (ret == 0)
-        ret = plan_make(&run->plan, brig, spec, no_cell, err);
-    if (ret == 0) {
-        ret = spawn_start(&run->spawned, brig, &run->plan, &owner, err);
-        if (ret < 0)
-            plan_done(&run->plan);
-    }
-    owner_done(&owner);
-    return ret;
-}
-
-/* Whether this host allows cells is found out by trying; twice, because a single failure may have
- * passed, and what could be had must not be given up for it. */
-static int spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
-                 struct brig_error *err)
-{
-    struct brig_error local = {0};
-    err = err ? err : &local;
-    brig->no_cell[0] = 0;
-    int ret = try_spawn(run, brig, spec, NULL, err);
-    if (ret < 0 && forbids_cells(ret, err))
-        ret = try_spawn(run, brig, spec, NULL, err);
-    if (ret == 0 || !forbids_cells(ret, err))
-        return ret;
-    snprintf(brig->no_cell, sizeof brig->no_cell, "%.200s", err->text);
-    const char *needs = plan_needs_cell(spec);
-    if (needs)
-        return error_refused(err, STAGE, "%s: needs a cell, and none can be built here: %s", needs,
-                             brig->no_cell);
-    return try_spawn(run, brig, spec, brig->no_cell, err);
-}
-
-/* From a cell that was built ahead. Returns 1 if it is, 0 if there is none that fits. */
-static int spawn_warm(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
-                      struct brig_error *err)
-{
-    struct parked *parked = brig->pool ? pool_take(brig->pool, spec) : NULL;
-    if (!parked)
-        return 0;
-    plan_move(&run->plan, &parked->plan);
-    run->spawned = parked->spawned;
-    free(parked);
-    int ret = plan_make_run(&run->plan, brig, spec, err);
-    bool wrong = ret < 0;
-    if (ret == 0)
-        ret = spawn_job(&run->spawned, &run->plan, NULL);
-    if (ret == 0) {
-        run->warm = true;
-        return 1;
-    }
-    pool_bury(brig->pool, &run->spawned);
-    plan_done(&run->plan);
-    return wrong ? ret : 0;
-}
-
-static int start(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
-                 struct brig_error *err)
-{
-    run->started = clock_now();
-    run->started_at = clock_calendar();
-    int ret = host_adopt(brig, err);
-    if (ret == 0)
-        ret = spawn_warm(run, brig, spec, err);
-    if (ret == 0)
-        ret = spawn(run, brig, spec, err);
-    if (ret < 0)
-        return ret;
-    ret = poll_sources(run, err);
-    if (ret == 0)
-        ret = pump_init(&run->pump, run->plan.sinks, run->spawned.streams,
-                        run->plan.limits.output_bytes, run->plan.truncate_output, err);
-    if (ret == 0)
-        ret = feed_start(run, err);
-    if (ret == 0)
-        ret = wait_for_start(run, err);
-    if (ret == 0) {
-        watch_start(run);
-        watch_arm(run);
-    }
-    if (run->warm)
-        pool_refill(brig->pool);
-    return ret;
-}
-
-int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run **out,
-               struct brig_error *err)
-{
-    struct brig_run *run = calloc(1, sizeof *run);
-    if (!run)
-        return error_memory(err, STAGE);
-    *run = (struct brig_run){
-        .brig = brig,
-        .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1},
-        .spawned = SPAWNED_NONE,
-        .pump = {.streams = {[BRIG_STDOUT] = {.outlet.fd = -1}, [BRIG_STDERR] = {.outlet.fd = -1}}},
-        .feed = {.source = -1, .own = -1},
-        .epoll = -1,
-        .timer = -1,
-    };
-    make_id(run->id);
-    int ret = start(run, brig, spec, err);
-    if (ret < 0) {
-        brig_run_free(run);
-        return ret;
-    }
-    *out = run;
-    return 0;
 }
 
 /* ---- step ---------------------------------------------------------------------------------- */

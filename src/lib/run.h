@@ -90,7 +90,7 @@ struct brig_run {
     struct brig_error error;
 };
 
-/* run.c */
+/* run.c; start.c has brig_start() */
 void run_push_event(struct brig_run *run, struct brig_event event);
 void run_read_control(struct brig_run *run);
 int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events);
