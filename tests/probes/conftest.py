@@ -44,10 +44,13 @@ class Probe:
         self.brig = frame.Brig(work)
 
     def bare(self, code, timeout=60):
-        """What the code says without brig."""
-        done = subprocess.run([*self.prefix, PYTHON, "-u", "-c", code], cwd=self.work, check=False,
-                              capture_output=True, timeout=timeout * SLOW)
-        return done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+        """What the code says without brig. Its parent and its session are its own: some change what they
+        find there, and must not find the test."""
+        done = subprocess.run([*self.prefix, "/bin/sh", "-c", '"$@"; exit $?', "sh", PYTHON, "-u", "-c", code],
+                              cwd=self.work, check=False, capture_output=True, timeout=timeout * SLOW,
+                              start_new_session=True)
+        said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+        return said or f"nothing, and ended with {done.returncode}"
 
     def cell(self, code, *options, **kw):
         """The result of the code in a cell."""

@@ -19,10 +19,13 @@ from guest_code import PRELUDE
 
 ALL_OF_PROC = PRELUDE + """
 def search(needle):
-    # Everything of /proc that can be read and may hold text of another process.
+    # Everything of /proc that can be read and may hold text of another process. Without brig not what
+    # others have open: to read a pipe is to take from it, and the tests themselves talk by pipes.
+    in_a_cell = 'BRIG_TEST_TOKEN' in os.environ
     found = []
     for root, folders, files in os.walk('/proc', followlinks=False):
         if root.count('/') > 4 or root.startswith(('/proc/sys', '/proc/irq', '/proc/fs')): folders[:] = []
+        if not in_a_cell and root.endswith(('/fd', '/map_files')): continue
         for name in files:
             if name in ('kmsg', 'kcore', 'pagemap', 'kpagecount', 'kpageflags', 'kpagecgroup', 'mem', 'trace_pipe'): continue
             path = os.path.join(root, name)

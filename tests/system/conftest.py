@@ -22,7 +22,11 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BRIG = os.path.abspath(os.environ.get("BRIG", os.path.join(ROOT, "build", "brig")))
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # should nohup have started us: brig leaves alone what is ignored
+# Should nohup have started us, or a shell in the background: brig leaves alone what is ignored.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
 
 WARM = ["--warm"] if os.environ.get("BRIG_TEST_WARM") else []  # in a cell that was built ahead
 
@@ -259,7 +263,7 @@ def finish(process, timeout=60, input=None):
         out, err = process.communicate(input=input, timeout=timeout * SLOW)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=20 * SLOW)  # what it started may have its output still
         raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
