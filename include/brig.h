@@ -274,14 +274,27 @@ struct brig_output {
     int error;         /* errno of a sink that failed, 0 if none did */
 };
 
+/* What became of the result channel (key "channel"). */
+enum brig_channel {
+    BRIG_CHANNEL_OFF,
+    BRIG_CHANNEL_SILENT, /* nothing was sent */
+    BRIG_CHANNEL_SENT,   /* one whole result: `output` */
+    BRIG_CHANNEL_HALF,   /* the rest are faults: there is no output */
+    BRIG_CHANNEL_JUNK,
+    BRIG_CHANNEL_TWICE,
+    BRIG_CHANNEL_TOO_LARGE,
+    BRIG_CHANNEL_NOT_JSON,
+    BRIG_CHANNEL_NO_MEMORY,
+};
+
 struct brig_usage {
     uint64_t wall_ns, cpu_user_ns, cpu_system_ns;
     uint64_t memory_peak_bytes, pids_peak, read_bytes, write_bytes; /* may be BRIG_UNKNOWN */
 };
 
 struct brig_limits {
-    uint64_t memory_bytes, pids, timeout_ns, kill_after_ns, cpu_time_ns, output_bytes, open_files,
-        file_size_bytes; /* BRIG_UNLIMITED where there is none */
+    uint64_t memory_bytes, pids, timeout_ns, kill_after_ns, cpu_time_ns, output_bytes, result_bytes,
+        open_files, file_size_bytes; /* BRIG_UNLIMITED where there is none */
     uint64_t milli_cpus;
 };
 
@@ -312,6 +325,10 @@ struct brig_result {
     int signal;        /* 0 if there is none */
     const char *notes; /* NULL after a clean exit */
     struct brig_output out, err;
+    enum brig_channel channel;
+    const char *output; /* the JSON that the guest sent as its result; may be empty: null */
+    size_t output_len;
+    const char *output_fault; /* why there is none, as a sentence, or NULL */
     struct brig_usage usage;
     struct brig_limits limits;
     struct brig_isolation isolation;

@@ -160,6 +160,39 @@ void jsonw_text(struct jsonw *w, const char *key, const char *text)
     add_text(w->buf, text);
 }
 
+/* DEL, or the first byte of a C1 control. */
+static size_t control_at(const char *s, size_t left)
+{
+    if ((unsigned char)s[0] == 0x7f)
+        return 1;
+    return left > 1 && (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0 ? 2 : 0;
+}
+
+void jsonw_raw(struct jsonw *w, const char *key, const char *json, size_t len)
+{
+    size_t plain = 0; /* the start of what is copied as it is */
+    bool quoted = false;
+    add_key(w, key);
+    for (size_t i = 0; i < len; i++) {
+        char c = json[i];
+        size_t control = quoted ? control_at(json + i, len - i) : 0;
+        bool space = !quoted && (c == ' ' || c == '\n' || c == '\r' || c == '\t');
+        if (control || space) {
+            buf_add(w->buf, json + plain, i - plain);
+            if (control)
+                buf_printf(w->buf, "\\u00%02x", (unsigned char)json[i + control - 1]);
+            i += control ? control - 1 : 0;
+            plain = i + 1;
+        } else if (c == '"') {
+            quoted = !quoted;
+        } else if (c == '\\') {
+            i++;
+        }
+    }
+    if (plain < len)
+        buf_add(w->buf, json + plain, len - plain);
+}
+
 static void add_base64(struct buf *buf, const unsigned char *s, size_t len)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -30,6 +30,9 @@ void jsonw_counter(struct jsonw *w, const char *key, uint64_t value, uint64_t sc
 /* UTF-8 text; NULL is null. Bytes that are not UTF-8 become U+FFFD: use it for our own text only.
  */
 void jsonw_text(struct jsonw *w, const char *key, const char *text);
+/* JSON that somebody else wrote, which the caller has checked to be one value: on one line, and
+ * what a terminal takes for a command escaped; else as it is. */
+void jsonw_raw(struct jsonw *w, const char *key, const char *json, size_t len);
 /* Bytes of any kind: a string if they are UTF-8, else base64. *utf8 tells which. */
 void jsonw_bytes(struct jsonw *w, const char *key, const unsigned char *bytes, size_t len,
                  bool *utf8);

@@ -184,7 +184,7 @@ static long wait_for_job(struct guest *guest)
         {.fd = SLOT_CONTROL, .events = POLLIN},
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
     };
-    long ret = sys3(__NR_close_range, SLOT_SUPERVISOR + 1, ~0u, 0); /* room for one more */
+    long ret = sys3(__NR_close_range, SLOT_CHANNEL + 1, ~0u, 0); /* room for one more */
     if (ret == 0)
         ret = sys6(__NR_sendto, SLOT_CONTROL, (long)&parked, sizeof parked, MSG_NOSIGNAL, 0, 0);
     if (ret < 0)
@@ -206,6 +206,16 @@ static long wait_for_job(struct guest *guest)
     return read_job(guest, ret, &passed);
 }
 
+/* The streams, and the result channel where the control socket was: all else closes with the exec.
+ */
+static long keep_descriptors(bool channel)
+{
+    long ret = channel ? sys3(__NR_dup3, SLOT_CHANNEL, GUEST_CHANNEL, 0) : 0;
+    if (ret < 0)
+        return ret;
+    return sys3(__NR_close_range, channel ? GUEST_CHANNEL + 1 : 3, ~0u, CLOSE_RANGE_CLOEXEC);
+}
+
 static int guest_entry(void *arg)
 {
     struct guest *guest = arg;
@@ -225,7 +235,7 @@ static int guest_entry(void *arg)
     }
     guest->failed = REPORT_OP_EXEC;
     block_signals(0);
-    guest->ret = sys3(__NR_close_range, 3, ~0u, CLOSE_RANGE_CLOEXEC);
+    guest->ret = keep_descriptors(guest->setup->channel);
     if (guest->ret == 0)
         guest->ret = sys3(__NR_execve, guest->path, guest->argv, guest->envp);
     return 1;
@@ -539,6 +549,7 @@ static int init_main(char **argv, char **envp)
     /* The guest has its own copies. Holding ours would keep its pipes open. */
     for (int fd = SLOT_STDIN; fd <= SLOT_STDERR; fd++)
         sys1(__NR_close, fd);
+    sys1(__NR_close, SLOT_CHANNEL);
     if (pid < 0) {
         struct init_report report = {
             .kind = REPORT_FAILED, .op = guest.failed, .errnum = (int32_t)-guest.ret};

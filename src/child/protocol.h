@@ -17,6 +17,7 @@ enum slot {
     SLOT_STDERR,
     SLOT_CONTROL,    /* the socket */
     SLOT_SUPERVISOR, /* a pidfd of the supervisor: readable when it is dead */
+    SLOT_CHANNEL,    /* the guest's end of its result channel, if it gets one */
     SLOT_WORKDIR,    /* without a cell: the work folder */
     SLOT_OWNER,      /* a user namespace for mounts: their files are the guest's */
     SLOT_HOLDER,     /* a pidfd of the holder, which has the run's network namespace */
@@ -24,6 +25,8 @@ enum slot {
     SLOT_EXTRA,      /* from here on: what groups refer to */
     SLOT_MAX = 24,
 };
+
+#define GUEST_CHANNEL 3
 
 #define INIT_OPS_MAX    32
 #define INIT_GROUPS_MAX 5
@@ -45,6 +48,7 @@ struct init_setup {
     char leaf[GROUP_NAME_SIZE];
     /* The cell is built ahead: the guest waits, all its operations done, for a job. */
     int32_t park;
+    int32_t channel; /* the guest gets its result channel as descriptor GUEST_CHANNEL */
     uint32_t op_count;
     struct op ops[INIT_OPS_MAX];
 };

@@ -1,11 +1,13 @@
 /* From what was seen to the result. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/jsonscan.h"
 #include "run.h"
 
 #define BLOCK 512 /* the unit of ru_inblock, whatever the device's is */
@@ -70,6 +72,27 @@ static void make_notes(struct brig_run *run, const struct verdict *verdict)
     buf_done(&notes);
 }
 
+/* The result that the guest sent, if it is one. */
+static void fill_answer(struct brig_run *run, struct brig_result *result)
+{
+    struct channel *channel = &run->channel;
+    struct jsonscan scan;
+    if (channel->state == BRIG_CHANNEL_SENT && channel->body.len &&
+        !jsonscan(&scan, channel->body.data, channel->body.len)) {
+        channel->state = BRIG_CHANNEL_NOT_JSON;
+        snprintf(run->output_fault, sizeof run->output_fault,
+                 "the result is not JSON: byte %zu: %s", scan.where, scan.why);
+        result->output_fault = run->output_fault;
+    } else {
+        result->output_fault = channel_fault(channel, run->output_fault, sizeof run->output_fault);
+    }
+    result->channel = channel->state;
+    if (channel->state == BRIG_CHANNEL_SENT) {
+        result->output = channel->body.data ? channel->body.data : "";
+        result->output_len = channel->body.len;
+    }
+}
+
 void finish_group(struct brig_run *run)
 {
     if (run->settled)
@@ -121,6 +144,7 @@ void finish_run(struct brig_run *run)
         .finished_at_ns = run->started_at + (int64_t)(now - run->started),
         .labels = (const char *const *)run->plan.labels.items,
     };
+    fill_answer(run, result);
     if (verdict.status == BRIG_ERROR) {
         error_system(&run->error, "run", ECHILD, "%s", run->notes ? run->notes : "init was killed");
         result->error = &run->error;

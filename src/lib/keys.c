@@ -95,6 +95,17 @@ const struct brig_key key_table[KEY_COUNT] = {
             .limit = true,
             .unlimited = true,
         },
+    [KEY_RESULT_SIZE] =
+        {
+            .name = "result_size",
+            .option = "result-size",
+            .type = BRIG_TYPE_SIZE,
+            .argument = "SIZE",
+            .initial = "16M",
+            .help = "what it may send on its result channel",
+            .detail = "At most 1G. More is not cut off, it is no result.",
+            .limit = true,
+        },
     [KEY_ON_OUTPUT_LIMIT] =
         {
             .name = "on_output_limit",
@@ -219,6 +230,19 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_PATH,
             .argument = "FILE",
             .help = "a file for stdin, - for the caller's; else empty",
+        },
+    [KEY_CHANNEL] =
+        {
+            .name = "channel",
+            .option = "channel",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "off",
+            .choices = "off|on",
+            .help = "a descriptor for its result, beside what it prints",
+            .detail = "Its number is in BRIG_RESULT_FD. The guest writes the length of its result "
+                      "in decimal digits, a newline and that much JSON, once; it becomes output in "
+                      "the result.",
         },
     [KEY_REDACT] =
         {

@@ -13,6 +13,7 @@ enum key {
     KEY_KILL_AFTER,
     KEY_CPU_TIME,
     KEY_OUTPUT,
+    KEY_RESULT_SIZE,
     KEY_ON_OUTPUT_LIMIT,
     KEY_ON_PIDS_LIMIT,
     KEY_OPEN_FILES,
@@ -26,6 +27,7 @@ enum key {
     KEY_ENV_FILE,
     KEY_NETWORK,
     KEY_STDIN,
+    KEY_CHANNEL,
     KEY_REDACT,
     KEY_REDACT_PATTERN,
     KEY_LABELS,
@@ -37,6 +39,7 @@ enum { ON_LIMIT_KILL = 0, ON_OUTPUT_TRUNCATE = 1, ON_PIDS_FAIL = 1 };
 enum { VIEW_MINIMAL = 0, VIEW_HOST = 1 };
 enum { NETWORK_NONE = 0, NETWORK_HOST = 1 };
 enum { REDACT_ON = 0, REDACT_OFF = 1 };
+enum { CHANNEL_KEY_OFF = 0, CHANNEL_KEY_ON = 1 };
 
 extern const struct brig_key key_table[KEY_COUNT];
 

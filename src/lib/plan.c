@@ -21,6 +21,10 @@
 
 #define STAGE "plan"
 
+#define CHANNEL_VARIABLE "BRIG_RESULT_FD"
+#define CHANNEL_NUMBER   "3"
+_Static_assert(GUEST_CHANNEL == 3, "CHANNEL_NUMBER says so");
+
 #define LABELS_MAX  65536
 #define CAPTURE_MAX (UINT64_C(1) << 30) /* the largest budget that is kept in memory */
 
@@ -73,6 +77,7 @@ static int read_limits(struct brig_limits *limits, const struct brig *brig,
         {KEY_KILL_AFTER, &limits->kill_after_ns},
         {KEY_CPU_TIME, &limits->cpu_time_ns},
         {KEY_OUTPUT, &limits->output_bytes},
+        {KEY_RESULT_SIZE, &limits->result_bytes},
         {KEY_OPEN_FILES, &limits->open_files},
         {KEY_FILE_SIZE, &limits->file_size_bytes},
     };
@@ -93,6 +98,8 @@ static int check_capture(const struct plan *plan, struct brig_error *err)
         return error_usage(err, STAGE,
                            "output: what is kept in memory needs a budget of at most "
                            "1G");
+    if (plan->channel && plan->limits.result_bytes > CAPTURE_MAX)
+        return error_usage(err, STAGE, "result_size: is kept in memory: at most 1G");
     return 0;
 }
 
@@ -276,7 +283,9 @@ static int add_layers(struct plan *plan, const struct brig *brig, const struct b
     add_layer(plan, "tree", BRIG_LAYER_APPLIED,
               no_cell ? "init as subreaper" : "init as pid 1 of its namespace");
     add_layer(plan, "environment", BRIG_LAYER_APPLIED, "cleared but for a short list");
-    add_layer(plan, "descriptors", BRIG_LAYER_APPLIED, "all closed but 0, 1, 2");
+    add_layer(plan, "descriptors", BRIG_LAYER_APPLIED,
+              plan->channel ? "all closed but 0, 1, 2 and its result channel"
+                            : "all closed but 0, 1, 2");
     add_layer(plan, "session", BRIG_LAYER_APPLIED, "its own, without a terminal");
     add_layer(plan, "core_dumps", BRIG_LAYER_APPLIED, "off");
     add_layer(plan, "no_new_privs", BRIG_LAYER_APPLIED, "prctl");
@@ -331,6 +340,9 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
     int ret =
         environment_build(&plan->env, spec, environ, cell ? plan->cell.view.home : plan->scratch,
                           cell ? "/tmp" : plan->scratch, err);
+    if (ret == 0 && plan->channel &&
+        strings_put(&plan->env, CHANNEL_VARIABLE, strlen(CHANNEL_VARIABLE), CHANNEL_NUMBER) < 0)
+        ret = error_memory(err, STAGE);
     if (ret < 0)
         return ret;
     plan->place = (struct command_place){
@@ -409,6 +421,7 @@ int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig
     *plan = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1};
     plan->host_network = spec->values[KEY_NETWORK].number == NETWORK_HOST;
     plan->pids_fail = spec->values[KEY_ON_PIDS_LIMIT].number == ON_PIDS_FAIL;
+    plan->channel = spec->values[KEY_CHANNEL].number == CHANNEL_KEY_ON;
     int ret = read_limits(&plan->limits, brig, spec, err);
     if (ret == 0) {
         choose_group(plan, brig);

@@ -34,6 +34,7 @@ struct plan {
     bool use_group;    /* else: rlimits and sampling */
     struct group_limits group_limits;
     struct spec_sink sinks[3];
+    bool channel; /* the guest gets a result channel */
     struct op ops[INIT_OPS_MAX];
     uint32_t op_count;
     const char *tier;

@@ -62,6 +62,7 @@ static bool is_of_the_run(enum key key)
     case KEY_TIMEOUT:
     case KEY_KILL_AFTER:
     case KEY_OUTPUT:
+    case KEY_RESULT_SIZE:
     case KEY_ON_OUTPUT_LIMIT:
     case KEY_ENV:
     case KEY_ENV_FILE:

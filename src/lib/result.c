@@ -87,6 +87,16 @@ static void add_output(struct jsonw *w, const char *name, const struct brig_outp
     jsonw_uint(w, key, output->omitted_at);
 }
 
+static void add_answer(struct jsonw *w, const struct brig_result *result)
+{
+    if (result->output_len)
+        jsonw_raw(w, "output", result->output, result->output_len);
+    else
+        jsonw_null(w, "output");
+    if (result->output_fault)
+        jsonw_text(w, "output_error", result->output_fault);
+}
+
 static void add_usage(struct jsonw *w, const struct brig_usage *usage)
 {
     jsonw_open(w, "usage", '{');
@@ -110,6 +120,7 @@ static void add_limits(struct jsonw *w, const struct brig_limits *limits)
     jsonw_counter(w, "kill_after_seconds", limits->kill_after_ns, NS_PER_S);
     jsonw_counter(w, "cpu_time_seconds", limits->cpu_time_ns, NS_PER_S);
     jsonw_counter(w, "output_bytes", limits->output_bytes, 1);
+    jsonw_counter(w, "result_bytes", limits->result_bytes, 1);
     jsonw_counter(w, "open_files", limits->open_files, 1);
     jsonw_counter(w, "file_size_bytes", limits->file_size_bytes, 1);
     jsonw_close(w, '}');
@@ -190,7 +201,7 @@ int brig_result_json(const struct brig_result *result, char **out, size_t *len,
     size_t labels = 0;
     for (size_t i = 0; result->labels && result->labels[i]; i++)
         labels += strlen(result->labels[i]);
-    buf_init(&buf, (result->out.len + result->err.len + labels) * 6 + ROOM);
+    buf_init(&buf, (result->out.len + result->err.len + labels + result->output_len) * 6 + ROOM);
     jsonw_init(&w, &buf);
     jsonw_open(&w, NULL, '{');
     jsonw_text(&w, "schema", SCHEMA);
@@ -207,6 +218,7 @@ int brig_result_json(const struct brig_result *result, char **out, size_t *len,
     jsonw_text(&w, "notes", result->notes);
     add_output(&w, "stdout", &result->out);
     add_output(&w, "stderr", &result->err);
+    add_answer(&w, result);
     add_usage(&w, &result->usage);
     add_limits(&w, &result->limits);
     add_isolation(&w, &result->isolation);

@@ -187,6 +187,33 @@ static void move_stream(struct brig_run *run, int stream)
         ending_terminate(run, END_OUTPUT);
 }
 
+static void close_channel(struct brig_run *run)
+{
+    run_unpoll(run, SOURCE_CHANNEL, run->spawned.channel);
+    fd_close_at(&run->spawned.channel);
+    channel_end(&run->channel);
+}
+
+/* Take what is there of the guest's result; closed once nothing that follows can matter. Returns
+ * how much that was, 0 if nothing. */
+static size_t read_channel(struct brig_run *run)
+{
+    char bytes[4096];
+    size_t len = sizeof bytes;
+    char *space = channel_space(&run->channel, &len);
+    ssize_t n = read(run->spawned.channel, space ? space : bytes, len);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    bool goes_on = n > 0;
+    if (goes_on && space)
+        channel_filled(&run->channel, (size_t)n);
+    else if (goes_on)
+        goes_on = channel_feed(&run->channel, bytes, (size_t)n);
+    if (!goes_on)
+        close_channel(run);
+    return n > 0 ? (size_t)n : 0;
+}
+
 static void handle(struct brig_run *run, enum source source)
 {
     uint64_t count;
@@ -206,6 +233,9 @@ static void handle(struct brig_run *run, enum source source)
         choose_side(run, stream);
         break;
     }
+    case SOURCE_CHANNEL:
+        read_channel(run);
+        break;
     case SOURCE_CONTROL:
         run_read_control(run);
         break;
@@ -230,12 +260,31 @@ static void handle(struct brig_run *run, enum source source)
     }
 }
 
+/* What the channel holds when the tree is gone is all that there is of the result. */
+static void drain_channel(struct brig_run *run)
+{
+    int left = 0;
+    if (run->spawned.channel < 0)
+        return;
+    if (ioctl(run->spawned.channel, FIONREAD, &left) < 0)
+        left = 0;
+    while (left > 0 && run->spawned.channel >= 0) {
+        size_t n = read_channel(run);
+        if (n == 0)
+            break;
+        left -= (int)n;
+    }
+    if (run->spawned.channel >= 0)
+        close_channel(run);
+}
+
 static void begin_draining(struct brig_run *run)
 {
     uint64_t now = clock_now();
     run_read_control(run);
     run_unpoll(run, SOURCE_CONTROL, run->spawned.control);
     feed_done(run);
+    drain_channel(run);
     if (!run->tree_gone &&
         group_populated(&run->spawned.group)) /* init was killed: its work is ours */
         group_kill(&run->spawned.group);
@@ -427,6 +476,7 @@ void brig_run_free(struct brig_run *run)
     fd_close_at(&run->epoll);
     fd_close_at(&run->timer);
     pump_done(&run->pump);
+    channel_done(&run->channel);
     if (run->deferred && run->brig->pool)
         pool_bury(run->brig->pool, &run->spawned);
     else

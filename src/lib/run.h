@@ -8,6 +8,7 @@
 #define LIB_RUN_H
 
 #include "brig.h"
+#include "channel.h"
 #include "plan.h"
 #include "pump.h"
 #include "spawn.h"
@@ -28,6 +29,7 @@ enum source {
     SOURCE_STDOUT_SINK,
     SOURCE_STDERR_SINK,
     SOURCE_FEED, /* the caller's stdin has more */
+    SOURCE_CHANNEL,
     SOURCE_CONTROL,
     SOURCE_INIT, /* init is gone */
     SOURCE_TIMER,
@@ -54,6 +56,7 @@ struct brig_run {
     struct spawned spawned;
     struct pump pump;
     struct feed feed;
+    struct channel channel;
     int epoll, timer;
     bool polled[SOURCE_COUNT]; /* which sources are in the epoll set */
     enum phase phase;
@@ -87,6 +90,7 @@ struct brig_run {
     struct brig_result result;
     char id[24];
     char *notes;
+    char output_fault[192]; /* why there is no output */
     struct brig_error error;
 };
 

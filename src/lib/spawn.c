@@ -29,22 +29,24 @@
 #define PARK_WITHIN (30 * NS_PER_S)
 #define END_WITHIN  5000 /* ms */
 
-/* The guest's ends of its streams. */
+/* The guest's ends of its streams and of its result channel. */
+#define END_COUNT   4
+#define END_CHANNEL 3
 struct ends {
-    int fds[3]; /* stdin, stdout, stderr; -1 */
+    int fds[END_COUNT]; /* stdin, stdout, stderr, channel; -1 */
 };
 
 #define ENDS_NONE                                                                                  \
     (struct ends)                                                                                  \
     {                                                                                              \
         {                                                                                          \
-            -1, -1, -1                                                                             \
+            -1, -1, -1, -1                                                                         \
         }                                                                                          \
     }
 
 static void ends_done(struct ends *ends)
 {
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < END_COUNT; i++)
         fd_close_at(&ends->fds[i]);
 }
 
@@ -80,7 +82,7 @@ static int make_pipe(int *read_end, int *write_end, bool keep_read, struct brig_
 static int give_streams(const struct ends *ends, const struct plan *plan, struct brig_error *err)
 {
     uid_t uid = (uid_t)plan->cell.guest_uid;
-    for (size_t i = 0; i < 3 && uid; i++) {
+    for (size_t i = 0; i < END_COUNT && uid; i++) {
         if (ends->fds[i] >= 0 && fchown(ends->fds[i], uid, uid) < 0)
             return error_system(err, STAGE, errno, "cannot give a pipe to the guest: %s",
                                 error_text(errno));
@@ -96,6 +98,8 @@ static int make_streams(struct ends *ends, struct spawned *spawned, const struct
         ret = make_pipe(&spawned->streams[BRIG_STDERR], &ends->fds[2], true, err);
     if (ret == 0 && plan->stdin_fd < 0)
         ret = make_pipe(&ends->fds[0], &spawned->feed, false, err);
+    if (ret == 0 && plan->channel)
+        ret = make_pipe(&spawned->channel, &ends->fds[END_CHANNEL], true, err);
     return ret == 0 ? give_streams(ends, plan, err) : ret;
 }
 
@@ -176,6 +180,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     add_slot(launch, launch->control);
     add_slot(launch, brig->pidfd);
     /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
+    add_slot(launch, plan->channel ? launch->ends.fds[END_CHANNEL] : brig->pidfd);
     int start = launch->start >= 0 ? launch->start : plan->workdir;
     add_slot(launch, plan->cell.used ? brig->pidfd : start);
     add_slot(launch, owner->user >= 0 ? owner->user : brig->pidfd);
@@ -189,6 +194,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     setup->op_count = plan->op_count;
     setup->clone_into = setup->kill_fd = setup->events_fd = setup->leaf_parent = -1;
     setup->park = park;
+    setup->channel = plan->channel;
     if (plan->use_group)
         ret = add_group(launch, &spawned->group, err);
     return ret;
@@ -378,6 +384,7 @@ void spawn_done(struct spawned *spawned)
     fd_close_at(&spawned->feed);
     fd_close_at(&spawned->streams[BRIG_STDOUT]);
     fd_close_at(&spawned->streams[BRIG_STDERR]);
+    fd_close_at(&spawned->channel);
     fd_close_at(&spawned->pidfd);
     group_remove(&spawned->group);
     spawn_clear(spawned);

@@ -62,6 +62,8 @@ static int poll_sources(struct brig_run *run, struct brig_error *err)
         ret = run_poll(run, SOURCE_STDOUT, s->streams[BRIG_STDOUT], EPOLLIN);
     if (ret == 0)
         ret = run_poll(run, SOURCE_STDERR, s->streams[BRIG_STDERR], EPOLLIN);
+    if (ret == 0 && s->channel >= 0)
+        ret = run_poll(run, SOURCE_CHANNEL, s->channel, EPOLLIN);
     if (ret == 0 && s->group.pids_events >= 0)
         ret = run_poll(run, SOURCE_PIDS, s->group.pids_events, EPOLLPRI);
     if (ret == 0 && s->group.memory_events >= 0)
@@ -165,6 +167,8 @@ static int start(struct brig_run *run, struct brig *brig, const struct brig_spec
         ret = spawn(run, brig, spec, err);
     if (ret < 0)
         return ret;
+    if (run->plan.channel)
+        channel_init(&run->channel, run->plan.limits.result_bytes);
     ret = poll_sources(run, err);
     if (ret == 0)
         ret = pump_init(&run->pump, run->plan.sinks, run->spawned.streams,

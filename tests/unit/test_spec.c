@@ -230,12 +230,14 @@ static void test_json_sets_every_type_of_key(void **state)
 {
     struct brig_spec *spec = *state;
     assert_int_equal(
-        read_json(spec, "{\"command\": [\"sh\", \"-c\", \"exit 3\"],"
-                        " \"memory\": \"512M\", \"output\": 4096, \"cpus\": 1.5, \"pids\": 10,"
-                        " \"timeout\": 2.5, \"kill_after\": \"500ms\", \"cpu_time\": \"unlimited\","
-                        " \"on_output_limit\": \"truncate\", \"workdir\": \"/tmp\","
-                        " \"env\": {\"A\": \"1\", \"N\": 5}, \"labels\": {\"job\": \"x=y\"},"
-                        " \"require\": [\"memory\", \"pids\"]}"),
+        read_json(
+            spec,
+            "{\"command\": [\"sh\", \"-c\", \"exit 3\"],"
+            " \"memory\": \"512M\", \"output\": 4096, \"cpus\": 1.5, \"pids\": 10,"
+            " \"timeout\": 2.5, \"kill_after\": \"500ms\", \"cpu_time\": \"unlimited\","
+            " \"result_size\": \"1K\", \"on_output_limit\": \"truncate\", \"workdir\": \"/tmp\","
+            " \"env\": {\"A\": \"1\", \"N\": 5}, \"labels\": {\"job\": \"x=y\"},"
+            " \"require\": [\"memory\", \"pids\"]}"),
         0);
     assert_int_equal(spec->command.count, 3);
     assert_int_equal(spec->values[KEY_MEMORY].number, 512 << 20);
