@@ -6,9 +6,11 @@ where it has to be held. What must not be run without brig says so and why.
 
 Every probe runs as root and as an ordinary user. At the end one line sums up.
 """
+import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -27,6 +29,8 @@ def load_system_frame():
 
 
 frame = load_system_frame()
+pytest_timeout_set_timer = frame.pytest_timeout_set_timer
+pytest_runtest_teardown = frame.pytest_runtest_teardown
 SLOW = frame.SLOW
 SANITIZED = "asan" in frame.BRIG
 PYTHON = "/usr/bin/python3"
@@ -46,11 +50,18 @@ class Probe:
     def bare(self, code, timeout=60):
         """What the code says without brig. Its parent and its session are its own: some change what they
         find there, and must not find the test."""
-        done = subprocess.run([*self.prefix, "/bin/sh", "-c", '"$@"; exit $?', "sh", PYTHON, "-u", "-c", code],
-                              cwd=self.work, check=False, capture_output=True, timeout=timeout * SLOW,
-                              start_new_session=True)
-        said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
-        return said or f"nothing, and ended with {done.returncode}"
+        process = subprocess.Popen([*self.prefix, "/bin/sh", "-c", '"$@"; exit $?', "sh", PYTHON, "-u", "-c", code],
+                                   cwd=self.work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, start_new_session=True)
+        try:
+            out, err = process.communicate(timeout=timeout * SLOW)
+        except BaseException:  # the limit of the test too
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=10 * SLOW)
+            raise
+        return (out + err).decode(errors="replace") or f"nothing, and ended with {process.returncode}"
 
     def cell(self, code, *options, **kw):
         """The result of the code in a cell."""
@@ -101,10 +112,10 @@ def probe(request):
     if request.param == "user":
         os.chown(work, NOBODY, NOBODY)
     yield probe
-    survivors, groups = probe.brig.survivors(), probe.brig.left_groups()
-    shutil.rmtree(folder, ignore_errors=True)
-    assert not survivors, "processes survived the run"
-    assert not groups, "cgroups survived the run"
+    try:
+        probe.brig.assert_nothing_is_left()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -329,7 +329,7 @@ def test_attack_57_supervisor_killed_at_any_time(probe):
                                    "echo up; sleep 300", before=probe.prefix)
         assert process.stdout.readline() == b"up\n"
         process.kill()
-        process.communicate()
+        frame.finish(process, 20)
 
         def free():
             with contextlib.suppress(OSError):

@@ -221,15 +221,15 @@ def listener():
             try:
                 data, where = udp.recvfrom(100)
                 udp.sendto(data, where)
-            except TimeoutError:
+            except OSError:  # nothing came, or who asked is gone
                 pass
 
-    thread = threading.Thread(target=echo)
+    thread = threading.Thread(target=echo, daemon=True)
     thread.start()
     with tcp, udp, abstract:
         yield {"tcp": port, "udp": udp.getsockname()[1], "abstract": abstract.getsockname()}
         stop.set()
-        thread.join()
+        thread.join(20)
 
 
 def addresses():

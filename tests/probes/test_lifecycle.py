@@ -295,7 +295,7 @@ def test_attack_24_pid_churn_signals_only_its_own(probe):
         for canary in canaries:
             if canary.poll() is None:
                 canary.kill()
-                canary.communicate()
+                canary.communicate(timeout=20 * SLOW)
 
 
 def test_attack_24_pids_of_the_host_cannot_be_named(probe):

@@ -117,19 +117,24 @@ def on_a_terminal(probe, *args):
     main, side = pty.openpty()
     process = subprocess.Popen([*probe.prefix, probe.brig.binary, "run", "-w", probe.work, *args], stdin=subprocess.DEVNULL,
                                stdout=side, stderr=side, env={**os.environ, "TERM": "xterm"}, cwd=probe.work)
-    probe.brig.remember(process)
     os.close(side)
     data = b""
-    while True:
-        try:
-            piece = os.read(main, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        data += piece
-    os.close(main)
-    return data.decode(errors="surrogateescape").replace("\r\n", "\n"), process.wait(20 * SLOW)
+    try:
+        probe.brig.remember(process)
+        while True:
+            try:
+                piece = os.read(main, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            data += piece
+        code = process.wait(20 * SLOW)
+    finally:
+        os.close(main)
+        process.kill()
+        process.wait(20 * SLOW)
+    return data.decode(errors="surrogateescape").replace("\r\n", "\n"), code
 
 
 def assert_neutral(text, lines=None):

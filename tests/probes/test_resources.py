@@ -453,8 +453,8 @@ def test_attack_41_counters_of_a_user(probe, name):
     first = probe.brig.start("-w", probe.work, "--on-pids-limit", "kill", "--", PYTHON, "-c", keep, before=probe.prefix)
     try:
         full = os.path.join(probe.work, "full")
-        frame.wait_until(lambda: (os.path.exists(full) and os.path.getsize(full)) or first.poll() is not None, 30)
-        assert os.path.exists(full), first.communicate()
+        frame.wait_until(lambda: (os.path.exists(full) and os.path.getsize(full)) or first.poll() is not None, 60)
+        assert os.path.exists(full), first.communicate() if first.poll() is not None else "it goes on and on"
         with open(full, encoding="ascii") as said:
             taken = int(said.read())
         assert (taken == 0) == (name in REFUSED), taken

@@ -58,6 +58,30 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(90 * SLOW))
 
 
+# Once its limit has come, a test gets this long to end, again and again; so does its clean-up.
+LAST_SECONDS = 30 * SLOW
+
+
+@pytest.hookimpl(hookwrapper=True, optionalhook=True)
+def pytest_timeout_set_timer(settings):
+    """The limit comes again: what a test does in its end, after the limit came, may hang as well."""
+    yield
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, LAST_SECONDS)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown():
+    """pytest-timeout takes the limit away at the first failure: the clean-up has one of its own."""
+    def too_long(*_):
+        pytest.fail(f"the clean-up takes longer than {2 * LAST_SECONDS:.0f} s")
+    signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, 2 * LAST_SECONDS, LAST_SECONDS)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
 def state_of(pid):
     """The letter that the kernel gives the state of a process; X if there is none."""
     try:
@@ -263,7 +287,8 @@ def finish(process, timeout=60, input=None):
         out, err = process.communicate(input=input, timeout=timeout * SLOW)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate(timeout=20 * SLOW)  # what it started may have its output still
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the first says more
+            process.communicate(timeout=20 * SLOW)  # what it started may have its output still
         raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 

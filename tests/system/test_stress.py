@@ -57,9 +57,11 @@ def killed_host(brig, mode, runs):
     """Run the embedding process until it has cells parked, and kill it: what it reported."""
     with subprocess.Popen([sys.executable, HOST, LIBRARY, brig.token, mode, str(runs)],
                           stdout=subprocess.PIPE, cwd=brig.tmp) as process:
-        brig.remember(process)
-        report = json.loads(process.stdout.readline())
-        process.kill()
+        try:
+            brig.remember(process)
+            report = json.loads(process.stdout.readline())
+        finally:
+            process.kill()
     return report
 
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import BRIG, finish, wait_until
+from conftest import BRIG, SLOW, finish, wait_until
 
 # Where programs put temporary files.
 FOLDERS = ["/tmp", "/var/tmp", "/dev/shm", "/var/lib", "/var/cache", "/root", "/home", "/run"]
@@ -31,7 +31,7 @@ class EmptyFolders:
                 for path, folders, files in os.walk(root + folder) for name in folders + files]
 
     def done(self):
-        self.holder.communicate(b"\n")
+        self.holder.communicate(b"\n", timeout=20 * SLOW)
 
 
 @pytest.fixture
