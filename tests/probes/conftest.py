@@ -7,6 +7,7 @@ where it has to be held. What must not be run without brig says so and why.
 Every probe runs as root and as an ordinary user. At the end one line sums up.
 """
 import contextlib
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -35,6 +36,14 @@ SLOW = frame.SLOW
 SANITIZED = "asan" in frame.BRIG
 PYTHON = "/usr/bin/python3"
 NOBODY = 65534
+
+
+@contextlib.contextmanager
+def alone(what):
+    """Not while another test on this machine uses the same: what the kernel counts for all of a user."""
+    with open(os.path.join(tempfile.gettempdir(), f"brig-probe-lock-{what}"), "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 class Probe:
