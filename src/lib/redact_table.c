@@ -1,0 +1,189 @@
+/* The built-in rules of redaction. Data only: redact.c is what uses it.
+ *
+ * Each rule that has a left neighbour to look at, does so itself; `word`, `skip` and `then` only
+ * repeat what its regex says in a form that costs less. What counts as a value is a balance: see
+ * bench/redact.c --corpus, which shows what the rules find in source code, where there is nothing.
+ */
+#include "redact_table.h"
+
+#define ALNUM "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+const struct redact_tail_info redact_tails[REDACT_TAILS] = {
+    [REDACT_TAIL_WORD] = {"[A-Za-z0-9_-]", ALNUM "_-", NULL},
+    [REDACT_TAIL_BASE64] = {"[A-Za-z0-9._~+/=-]", ALNUM "._~+/=-", NULL},
+    [REDACT_TAIL_BARE] = {"[^\\s\"'`&,;<>)\\]}\\\\]", NULL, " \t\n\v\f\r\"'`&,;<>)]}\\"},
+    [REDACT_TAIL_DOUBLE] = {"(?:[^\"\\\\\\r\\n]|\\\\[^\\r\\n]?)", NULL, "\"\r\n"},
+    [REDACT_TAIL_SINGLE] = {"(?:[^'\\\\\\r\\n]|\\\\[^\\r\\n]?)", NULL, "'\r\n"},
+    [REDACT_TAIL_ESCAPED] = {"(?:[^\"\\\\\\r\\n]|\\\\{2,}+\"?|\\\\(?![\"\\\\]))", NULL, "\"\r\n"},
+    [REDACT_TAIL_USER] = {"[^\\s/@\"'<>`]", NULL, " \t\n\v\f\r/@\"'<>`"},
+    [REDACT_TAIL_LINE] = {"[^\\r\\n]", NULL, "\r\n"},
+    [REDACT_TAIL_KEY] = {NULL, NULL, NULL},
+};
+
+/* ---- pieces ------------------------------------------------------------------------------- */
+
+#define NOT_IN_WORD "(?<![A-Za-z0-9_])"
+
+/* Where a word of a name begins: api_key, apiKey, API-KEY, apikey; not monkey. */
+#define WORD_BEGINS                                                                                \
+    "(?:(?<![A-Za-z])|(?-i:(?<=[a-z])(?=[A-Z]))|(?<=api|app|auth|access|secret|private|"           \
+    "client|master|bot|session))"
+
+/* From the end of a name to its value, with an escape sequence that sets a colour. */
+#define COLOUR "(?:\\x1b\\[[0-9;]{0,8}m)?"
+#define BEHIND COLOUR "(?:\\\\?[\"'])?\\]?"
+#define GAP    "[ \\t]{0,8}"
+#define TIGHT  BEHIND "=" COLOUR
+#define LOOSE  BEHIND GAP COLOUR "(?:=>?|:)" GAP COLOUR
+#define COLON  BEHIND ":" GAP COLOUR
+#define SPACED BEHIND GAP "=" GAP
+
+#define TO_SEPARATOR " \t\"'\\]\x1b[0123456789;m"
+
+/* What stands for a value, or says what it is like, and is none. */
+#define NO_VALUE                                                                                   \
+    "(?!\\$|%[({sd]|[{<#@&!=]|:?\\*|\\\\|\\[|x{3}|\\.\\.\\.|[-_]+(?:[\\s\"']|\\z)|https?:|"        \
+    "(?:null|nil|none|true|false|undef(?:ined)?|void|self|this|new|int|str|string|bytes?|char|"    \
+    "bool|boolean|any|optional|object|unknown|never|required|redacted|hidden|masked|empty|todo|"   \
+    "changeme|example|lambda|function|async|await|return|not|if|your|default|define|dynamic|"      \
+    "value[0-9]?|text|"                                                                            \
+    "varchar)(?![A-Za-z0-9]))"
+
+/* The name of what holds a secret, not the secret: user_password, dbSecret, credentials. */
+#define NOUN                                                                                       \
+    "(?:pass(?:w(?:or)?d|phrase)?|pwd|pw|secret|key|token|cred|credential|auth|user|username|"     \
+    "name|prompt|input|param|params|config|option|args?|field|value|data|string|buf|ptr|type|"     \
+    "hash)s?"
+#define NO_NAME                                                                                    \
+    "(?!(?:[A-Za-z][A-Za-z0-9]{0,40}?(?:[_.:-]|(?-i:(?<=[a-z0-9])(?=[A-Z])))){0,6}?" NOUN          \
+    "(?:(?:[_.:-]|(?-i:(?=[A-Z])))[A-Za-z]{1,40}){0,6}(?!\\.?[A-Za-z0-9_:-]))"
+/* some_words, a-few-words2; a path of such words */
+#define SEGMENT   "[0-9]{0,2}[a-z]{2,40}[0-9]{0,2}"
+#define NO_SNAKE  "(?!(?-i:_?" SEGMENT "(?:[_-]" SEGMENT "){1,8})(?![A-Za-z0-9_+/=-]))"
+#define NO_PATH   "(?!(?-i:[a-z]{2,40}/[a-z0-9-]{1,60})(?:/|(?![A-Za-z0-9_+=-])))"
+#define NO_LABEL  "(?![A-Za-z]{1,60}[0-9]{1,2}(?![A-Za-z0-9_+/=-]))"
+#define NO_MEMBER "(?![A-Za-z_][A-Za-z0-9_]{0,40}(?:\\.|->|::)[A-Za-z_])"
+
+#define BARE      "[^\\s\"'`&,;<>()\\[\\]{}\\\\|]"
+#define BARE_ENDS "(?=[\\s\"'&\\\\]|\\z)"
+#define LINE_ENDS "(?=[ \\t]{0,8}(?:[\\r\\n]|\\z))"
+
+/* A letter and a digit among the first bytes. */
+#define MIXED "(?=[^\\s\"'\\\\]{0,60}[0-9])(?=[^\\s\"'\\\\]{0,60}[A-Za-z])"
+
+/* ---- the rules ---------------------------------------------------------------------------- */
+
+#define ROW(name, triggers, regex, tail)                                                           \
+    {                                                                                              \
+        name, "assignments", triggers, true, false, TO_SEPARATOR, "=:", regex, tail                \
+    }
+
+#define WHOLE(class, least, ends) "(?=" class "{128}|" class "{" least ",127}+" ends ")"
+
+/* JSON in a string; in quotes; bare. `what` is what the value must be like, `least` its length. */
+#define ESCAPED_ROW(name, triggers, word, what, least)                                             \
+    ROW(name, triggers,                                                                            \
+        word "\\\\\"" GAP "[:=]" GAP                                                               \
+             "\\\\\"()" NO_VALUE what WHOLE("[^\\s\"\\\\]", least, "\\\\"),                        \
+        REDACT_TAIL_ESCAPED)
+#define DOUBLE_ROW(name, triggers, word, what, least)                                              \
+    ROW(name, triggers, word LOOSE "\"()" NO_VALUE what WHOLE("[^\\s\"]", least, "\""),            \
+        REDACT_TAIL_DOUBLE)
+#define SINGLE_ROW(name, triggers, word, what, least)                                              \
+    ROW(name, triggers, word LOOSE "'()" NO_VALUE what WHOLE("[^\\s']", least, "'"),               \
+        REDACT_TAIL_SINGLE)
+#define BARE_ROW(name, triggers, before, what, least, ends)                                        \
+    ROW(name, triggers, before "()" NO_VALUE NO_MEMBER what WHOLE(BARE, least, ends),              \
+        REDACT_TAIL_BARE)
+
+/* A password may be any word. Behind `=` without a space, as a log or a URL has it; behind `: ` at
+ * the end of the line; with spaces, as programs have it, only if it is no name of a variable. */
+#define PASSWORD_ROWS(name, triggers, word)                                                        \
+    ESCAPED_ROW(name, triggers, word, "", "4"), DOUBLE_ROW(name, triggers, word, NO_NAME, "4"),    \
+        SINGLE_ROW(name, triggers, word, NO_NAME, "4"),                                            \
+        BARE_ROW(name, triggers, word TIGHT, NO_NAME, "4", BARE_ENDS),                             \
+        BARE_ROW(name, triggers, word COLON, NO_NAME, "6", LINE_ENDS),                             \
+        BARE_ROW(name, triggers, word SPACED, NO_NAME MIXED, "6", LINE_ENDS)
+
+/* Keys and tokens are many things; what counts has letters and digits. */
+#define KEY_ROWS(name, triggers, word)                                                             \
+    ESCAPED_ROW(name, triggers, word, MIXED, "6"),                                                 \
+        DOUBLE_ROW(name, triggers, word, NO_LABEL NO_SNAKE NO_PATH MIXED, "16"),                   \
+        SINGLE_ROW(name, triggers, word, NO_LABEL NO_SNAKE NO_PATH MIXED, "16"),                   \
+        BARE_ROW(name, triggers, word TIGHT, NO_PATH MIXED, "6", BARE_ENDS),                       \
+        BARE_ROW(name, triggers, word COLON, NO_SNAKE NO_PATH MIXED, "8", LINE_ENDS),              \
+        BARE_ROW(name, triggers, word SPACED, NO_LABEL NO_SNAKE NO_PATH MIXED, "16", LINE_ENDS)
+
+/* The value of a header is all of the line, or of the quotes that it or the whole header is in. */
+#define HEADER(name, trigger, regex, tail)                                                         \
+    {                                                                                              \
+        name, "headers", trigger, true, false, "\"'\\ \t]", ":=", regex, tail                      \
+    }
+#define HEADER_ROWS(name, trigger, before, value)                                                  \
+    HEADER(name, trigger, trigger "\\\\\"" GAP ":" GAP "\\\\\"()" value, REDACT_TAIL_ESCAPED),     \
+        HEADER(name, trigger, trigger "[\"']\\]?" GAP "[:=]" GAP "\"()" value,                     \
+               REDACT_TAIL_DOUBLE),                                                                \
+        HEADER(name, trigger, trigger "[\"']\\]?" GAP "[:=]" GAP "'()" value, REDACT_TAIL_SINGLE), \
+        HEADER(name, trigger, "(?<=\"|\"" before ")" trigger ":" GAP "()" value,                   \
+               REDACT_TAIL_DOUBLE),                                                                \
+        HEADER(name, trigger, "(?<='|'" before ")" trigger ":" GAP "()" value,                     \
+               REDACT_TAIL_SINGLE),                                                                \
+        HEADER(name, trigger, "(?<![A-Za-z])" trigger ":" GAP "()" value, REDACT_TAIL_LINE)
+
+#define ENDS_HEADER "(?=[ \\t]{0,8}(?:[\\r\\n\"'\\\\]|\\z))"
+#define CREDENTIALS                                                                                \
+    "(?:(?:basic|bearer|token|negotiate|ntlm|apikey|key|jwt)[ \\t]{1,8}" NO_VALUE NO_NAME          \
+    "(?!(?-i:[A-Z_]{4,40}(?![A-Za-z0-9])))" WHOLE(                                                 \
+        "[^\\s\"'\\\\]", "4",                                                                      \
+        ENDS_HEADER) "|[a-z][a-z0-9-]{1,24}[ \\t]{1,8}(?!profile=)(?=[A-Za-z_]{1,40}=\"?" NO_VALUE \
+                     "[^\\s\"'\\\\]{4})"                                                           \
+                     "|(?:[a-z][a-z0-9-]{1,24}[ \\t]{1,8})?" NO_VALUE NO_SNAKE NO_PATH MIXED       \
+                         WHOLE("[^\\s\"'\\\\]", "8", ENDS_HEADER) ")"
+#define COOKIES "(?=[^\\s=;,\"'\\\\(){}<>]{1,128}=" NO_VALUE "[^\\s\"'\\\\]{4})"
+
+#define BASE64 "[A-Za-z0-9+/=]"
+
+const struct redact_rule redact_table[] = {
+    /* tokens that say themselves what they are */
+    {"openai-key", "tokens", "sk-", false, true, "", ALNUM,
+     NOT_IN_WORD "sk-(?!ecdsa-sha2|ssh-ed25519)(?=[A-Za-z0-9_-]{0,64}[0-9])"
+                 "(?:(?:proj|ant|svcacct|admin|or)-[A-Za-z0-9_-]{12}|[A-Za-z0-9]{12})",
+     REDACT_TAIL_WORD},
+    {"stripe-key", "tokens", "sk_live_|rk_live_|sk_test_|rk_test_", false, true, "", ALNUM,
+     NOT_IN_WORD "[sr]k_(?:live|test)_[A-Za-z0-9]{8}", REDACT_TAIL_WORD},
+    {"github-token", "tokens", "ghp_|gho_|ghu_|ghs_|ghr_", false, true, "", ALNUM,
+     NOT_IN_WORD "gh[pousr]_[A-Za-z0-9]{16}", REDACT_TAIL_WORD},
+    {"github-token", "tokens", "github_pat_", false, true, "", ALNUM "_",
+     NOT_IN_WORD "github_pat_[A-Za-z0-9_]{16}", REDACT_TAIL_WORD},
+    {"gitlab-token", "tokens", "glpat-", false, true, "", ALNUM "_-",
+     NOT_IN_WORD "glpat-[A-Za-z0-9_-]{16}", REDACT_TAIL_WORD},
+    {"aws-key-id", "tokens", "AKIA|ASIA", false, true, "", ALNUM,
+     NOT_IN_WORD "A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9_])", REDACT_TAIL_WORD},
+    {"slack-token", "tokens", "xox", false, true, "", "abeoprs",
+     NOT_IN_WORD "xox[abeoprs]-[A-Za-z0-9-]{8}", REDACT_TAIL_WORD},
+
+    HEADER_ROWS("authorization", "authorization", "proxy-", CREDENTIALS),
+    HEADER_ROWS("cookie", "cookie", "set-", COOKIES),
+    {"bearer-token", "headers", "bearer", true, true, " \t", ALNUM "._~+/-",
+     NOT_IN_WORD "bearer[ \\t]{1,8}()(?:(?=[A-Za-z0-9._~+/-]{0,128}[0-9])[A-Za-z0-9._~+/-]{8}|"
+                 "[A-Za-z0-9._~+/-]{24})",
+     REDACT_TAIL_BASE64},
+
+    PASSWORD_ROWS("password", "password|passwd|passphrase", "(?:passw(?:or)?d|passphrase)"),
+    PASSWORD_ROWS("password", "pwd", WORD_BEGINS "pwd"),
+    PASSWORD_ROWS("secret", "secret", WORD_BEGINS "secret"),
+    KEY_ROWS("key", "key", WORD_BEGINS "key"),
+    KEY_ROWS("token", "token", WORD_BEGINS "token"),
+
+    {"url-password", "urls", "://", false, false, NULL, NULL,
+     "://[^\\s/:@\"'<>`]{0,256}:()(?![$%{<*(\\[\\\\])"
+     "(?:[^\\s/@\"'<>`{}\\\\]{1,1024}(?=@)|[^\\s/@\"'<>`]{1024})",
+     REDACT_TAIL_USER},
+
+    {"private-key", "private-keys", "-----BEGIN ", false, false, NULL, NULL,
+     "-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=(?:\\\\[rn]|[\\s\"'+,;]){1,40}+"
+     "(?:" BASE64 "{24}|Proc-Type:|" BASE64 "{1,23}\\z|" BASE64
+     "{1,1000}(?:\\\\[rn]|[\\s\"'+,;]){0,40}+-----END))",
+     REDACT_TAIL_KEY},
+};
+const size_t redact_table_len = sizeof redact_table / sizeof *redact_table;
