@@ -228,7 +228,9 @@ static bool may_match(const struct redact_catalog *catalog, size_t i, const stru
     const struct redact_rule *rule = &redact_table[i];
     if (rule->word && at) {
         char before = folded(text->bytes[at - 1]);
-        if ((before >= 'a' && before <= 'z') || (before >= '0' && before <= '9') || before == '_')
+        bool letter = before >= 'a' && before <= 'z';
+        if ((letter && !(at > 1 && strchr("mnrt", before))) || before == '_' ||
+            (before >= '0' && before <= '9'))
             return false;
     }
     if (!rule->then)

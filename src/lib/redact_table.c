@@ -22,11 +22,14 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 
 /* ---- pieces ------------------------------------------------------------------------------- */
 
-#define NOT_IN_WORD "(?<![A-Za-z0-9_])"
+/* A letter that ends an escape sequence, of a terminal or of a string, is none of a word. */
+#define ESCAPED     "(?<=\\\\[nrt]|\\x1b\\[m|\\x1b\\[[0-9]m|\\x1b\\[[0-9]{2}m|\\x1b\\[[0-9];[0-9]{2}m)"
+#define NOT_IN_WORD "(?:(?<![A-Za-z0-9_])|" ESCAPED ")"
 
 /* Where a word of a name begins: api_key, apiKey, API-KEY, apikey; not monkey. */
 #define WORD_BEGINS                                                                                \
-    "(?:(?<![A-Za-z])|(?-i:(?<=[a-z])(?=[A-Z]))|(?<=api|app|auth|access|secret|private|"           \
+    "(?:(?<![A-Za-z])|" ESCAPED                                                                    \
+    "|(?-i:(?<=[a-z])(?=[A-Z]))|(?<=api|app|auth|access|secret|private|"                           \
     "client|master|bot|session))"
 
 /* From the end of a name to its value, with an escape sequence that sets a colour. */
@@ -42,7 +45,8 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 
 /* What stands for a value, or says what it is like, and is none. */
 #define NO_VALUE                                                                                   \
-    "(?!\\$|%[({sd]|[{<#@&!=]|:?\\*|\\\\|\\[|x{3}|\\.\\.\\.|[-_]+(?:[\\s\"']|\\z)|https?:|"        \
+    "(?!\\$|%[({sd]|[{<#@&!=]|:?\\*|\\\\|\\[|x{3}|\\.\\.\\.|[-_]+(?:[\\s\"']|\\z)|https?:|0x[0-"   \
+    "9a-f]{1,16}(?![A-Za-z0-9])|"                                                                  \
     "(?:null|nil|none|true|false|undef(?:ined)?|void|self|this|new|int|str|string|bytes?|char|"    \
     "bool|boolean|any|optional|object|unknown|never|required|redacted|hidden|masked|empty|todo|"   \
     "changeme|example|lambda|function|async|await|return|not|if|your|default|define|dynamic|"      \
@@ -55,21 +59,29 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     "name|prompt|input|param|params|config|option|args?|field|value|data|string|buf|ptr|type|"     \
     "hash)s?"
 #define NO_NAME                                                                                    \
-    "(?!(?:[A-Za-z][A-Za-z0-9]{0,40}?(?:[_.:-]|(?-i:(?<=[a-z0-9])(?=[A-Z])))){0,6}?" NOUN          \
-    "(?:(?:[_.:-]|(?-i:(?=[A-Z])))[A-Za-z]{1,40}){0,6}(?!\\.?[A-Za-z0-9_:-]))"
-/* some_words, a-few-words2; a path of such words */
-#define SEGMENT   "[0-9]{0,2}[a-z]{2,40}[0-9]{0,2}"
-#define NO_SNAKE  "(?!(?-i:_?" SEGMENT "(?:[_-]" SEGMENT "){1,8})(?![A-Za-z0-9_+/=-]))"
-#define NO_PATH   "(?!(?-i:[a-z]{2,40}/[a-z0-9-]{1,60})(?:/|(?![A-Za-z0-9_+=-])))"
-#define NO_LABEL  "(?![A-Za-z]{1,60}[0-9]{1,2}(?![A-Za-z0-9_+/=-]))"
-#define NO_MEMBER "(?![A-Za-z_][A-Za-z0-9_]{0,40}(?:\\.|->|::)[A-Za-z_])"
+    "(?!(?:(?:[A-Za-z]{1,8}[0-9](?=(?-i:[A-Z_])))?[A-Za-z_.:-]{0,60}?"                             \
+    "(?:(?<=[_.:-])|(?-i:(?<=[a-z0-9])(?=[A-Z]))))?" NOUN                                          \
+    "(?:(?=[_.:-]|(?-i:[A-Z]))[A-Za-z_.:-]{1,80}+)?(?!\\.?[A-Za-z0-9_:-]))"
+/* some_words, a-few-words2, SOME_WORDS_2; a path of words */
+#define LOWER "(?:[0-9]{0,2}[a-z]{1,40}[0-9]{0,2}|[0-9]{1,2})"
+#define UPPER "(?:[0-9]{0,2}[A-Z]{1,40}[0-9]{0,2}|[0-9]{1,2})"
+#define NO_SNAKE                                                                                   \
+    "(?!(?-i:_?" LOWER "(?:[_-]" LOWER "){1,8}|" UPPER "(?:[_-]" UPPER "){1,8})_?"                 \
+    "(?![A-Za-z0-9_+/=-]))"
+#define NO_PATH      "(?!(?-i:[a-z]{2,40}/[A-Za-z0-9-]{1,60})(?:/[a-z]|(?![A-Za-z0-9_+/=-])))"
+#define NO_LONG_PATH "(?!(?-i:[a-z]{2,40}/[A-Za-z0-9-]{1,60}/[a-z]))"
+#define NO_LABEL     "(?![A-Za-z]{1,60}[0-9]{1,2}(?![A-Za-z0-9_+/=-]))"
+#define MEMBER       "[A-Za-z_]{1,40}[0-9]{0,2}[A-Za-z_]{0,20}"
+#define NO_MEMBER    "(?!" MEMBER "(?:\\.|->|::)" MEMBER "(?![A-Za-z0-9]))"
 
 #define BARE      "[^\\s\"'`&,;<>()\\[\\]{}\\\\|]"
-#define BARE_ENDS "(?=[\\s\"'&\\\\]|\\z)"
+#define BARE_ENDS "(?=[\\s\"'&\\\\]|\\z|[;,](?=[A-Za-z]))"
+#define ANY_ENDS  "(?=[\\s\"'&\\\\;,)\\]}|]|\\z)"
 #define LINE_ENDS "(?=[ \\t]{0,8}(?:[\\r\\n]|\\z))"
 
 /* A letter and a digit among the first bytes. */
-#define MIXED "(?=[^\\s\"'\\\\]{0,60}[0-9])(?=[^\\s\"'\\\\]{0,60}[A-Za-z])"
+#define IN_VALUE "[^\\s\"'`&,;<>()\\[\\]{}\\\\|]{0,60}"
+#define MIXED    "(?=" IN_VALUE "[0-9])(?=" IN_VALUE "[A-Za-z])"
 
 /* ---- the rules ---------------------------------------------------------------------------- */
 
@@ -98,21 +110,31 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 
 /* A password may be any word. Behind `=` without a space, as a log or a URL has it; behind `: ` at
  * the end of the line; with spaces, as programs have it, only if it is no name of a variable. */
-#define PASSWORD_ROWS(name, triggers, word)                                                        \
-    ESCAPED_ROW(name, triggers, word, "", "4"), DOUBLE_ROW(name, triggers, word, NO_NAME, "4"),    \
-        SINGLE_ROW(name, triggers, word, NO_NAME, "4"),                                            \
-        BARE_ROW(name, triggers, word TIGHT, NO_NAME, "4", BARE_ENDS),                             \
-        BARE_ROW(name, triggers, word COLON, NO_NAME, "6", LINE_ENDS),                             \
-        BARE_ROW(name, triggers, word SPACED, NO_NAME MIXED, "6", LINE_ENDS)
+#define PASSWORD_ROWS(name, triggers, word, what)                                                  \
+    ESCAPED_ROW(name, triggers, word, what, "4"),                                                  \
+        DOUBLE_ROW(name, triggers, word, NO_NAME NO_LONG_PATH what, "4"),                          \
+        SINGLE_ROW(name, triggers, word, NO_NAME NO_LONG_PATH what, "4"),                          \
+        BARE_ROW(name, triggers, word TIGHT, NO_NAME NO_LONG_PATH what, "4", BARE_ENDS),           \
+        BARE_ROW(name, triggers, word TIGHT, NO_NAME NO_LONG_PATH NO_SNAKE what MIXED, "6",        \
+                 ANY_ENDS),                                                                        \
+        BARE_ROW(name, triggers, word COLON, NO_NAME what, "6", LINE_ENDS),                        \
+        BARE_ROW(name, triggers, word SPACED, NO_NAME what MIXED, "6", LINE_ENDS)
 
 /* Keys and tokens are many things; what counts has letters and digits. */
-#define KEY_ROWS(name, triggers, word)                                                             \
+#define NO_WORDS NO_LABEL NO_SNAKE NO_PATH NO_NAME
+#define KEY_ROWS(name, triggers, word, least)                                                      \
     ESCAPED_ROW(name, triggers, word, MIXED, "6"),                                                 \
-        DOUBLE_ROW(name, triggers, word, NO_LABEL NO_SNAKE NO_PATH MIXED, "16"),                   \
-        SINGLE_ROW(name, triggers, word, NO_LABEL NO_SNAKE NO_PATH MIXED, "16"),                   \
+        DOUBLE_ROW(name, triggers, word, NO_WORDS MIXED, least),                                   \
+        SINGLE_ROW(name, triggers, word, NO_WORDS MIXED, least),                                   \
         BARE_ROW(name, triggers, word TIGHT, NO_PATH MIXED, "6", BARE_ENDS),                       \
+        BARE_ROW(name, triggers, word TIGHT, NO_WORDS MIXED, "6", ANY_ENDS),                       \
         BARE_ROW(name, triggers, word COLON, NO_SNAKE NO_PATH MIXED, "8", LINE_ENDS),              \
-        BARE_ROW(name, triggers, word SPACED, NO_LABEL NO_SNAKE NO_PATH MIXED, "16", LINE_ENDS)
+        BARE_ROW(name, triggers, word SPACED, NO_WORDS MIXED, "16", LINE_ENDS)
+
+/* A key that is said to open something. */
+#define SECRET_KEY                                                                                 \
+    "(?<=api|api[-_ ]|access|access[-_ ]|secret|secret[-_ ]|private|private[-_ ]|auth|auth[-_ ]|"  \
+    "account[-_ ]|master[-_ ]|encryption[-_ ]|signing[-_ ]|session[-_ ]|app[-_ ]|client[-_ ])key"
 
 /* The value of a header is all of the line, or of the quotes that it or the whole header is in. */
 #define HEADER(name, trigger, regex, tail)                                                         \
@@ -128,7 +150,8 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
                REDACT_TAIL_DOUBLE),                                                                \
         HEADER(name, trigger, "(?<='|'" before ")" trigger ":" GAP "()" value,                     \
                REDACT_TAIL_SINGLE),                                                                \
-        HEADER(name, trigger, "(?<![A-Za-z])" trigger ":" GAP "()" value, REDACT_TAIL_LINE)
+        HEADER(name, trigger, "(?:(?<![A-Za-z])|" ESCAPED ")" trigger ":" GAP "()" value,          \
+               REDACT_TAIL_LINE)
 
 #define ENDS_HEADER "(?=[ \\t]{0,8}(?:[\\r\\n\"'\\\\]|\\z))"
 #define CREDENTIALS                                                                                \
@@ -136,7 +159,7 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     "(?!(?-i:[A-Z_]{4,40}(?![A-Za-z0-9])))" WHOLE(                                                 \
         "[^\\s\"'\\\\]", "4",                                                                      \
         ENDS_HEADER) "|[a-z][a-z0-9-]{1,24}[ \\t]{1,8}(?!profile=)(?=[A-Za-z_]{1,40}=\"?" NO_VALUE \
-                     "[^\\s\"'\\\\]{4})"                                                           \
+                     "[^\\s\"'\\\\])"                                                              \
                      "|(?:[a-z][a-z0-9-]{1,24}[ \\t]{1,8})?" NO_VALUE NO_SNAKE NO_PATH MIXED       \
                          WHOLE("[^\\s\"'\\\\]", "8", ENDS_HEADER) ")"
 #define COOKIES "(?=[^\\s=;,\"'\\\\(){}<>]{1,128}=" NO_VALUE "[^\\s\"'\\\\]{4})"
@@ -169,14 +192,16 @@ const struct redact_rule redact_table[] = {
                  "[A-Za-z0-9._~+/-]{24})",
      REDACT_TAIL_BASE64},
 
-    PASSWORD_ROWS("password", "password|passwd|passphrase", "(?:passw(?:or)?d|passphrase)"),
-    PASSWORD_ROWS("password", "pwd", WORD_BEGINS "pwd"),
-    PASSWORD_ROWS("secret", "secret", WORD_BEGINS "secret"),
-    KEY_ROWS("key", "key", WORD_BEGINS "key"),
-    KEY_ROWS("token", "token", WORD_BEGINS "token"),
+    PASSWORD_ROWS("password", "password|passwd|passphrase", "(?:passw(?:or)?d|passphrase)", ""),
+    PASSWORD_ROWS("password", "pwd", WORD_BEGINS "pwd", "(?![/~.])"),
+    PASSWORD_ROWS("secret", "secret", WORD_BEGINS "secret", ""),
+    DOUBLE_ROW("key", "key", SECRET_KEY, NO_WORDS MIXED, "6"),
+    SINGLE_ROW("key", "key", SECRET_KEY, NO_WORDS MIXED, "6"),
+    KEY_ROWS("key", "key", WORD_BEGINS "key", "16"),
+    KEY_ROWS("token", "token", WORD_BEGINS "token", "6"),
 
     {"url-password", "urls", "://", false, false, NULL, NULL,
-     "://[^\\s/:@\"'<>`]{0,256}:()(?![$%{<*(\\[\\\\])"
+     "://[^\\s/:@\"'<>`\\[(]{0,256}:()(?![$%{<*(\\[\\\\])"
      "(?:[^\\s/@\"'<>`{}\\\\]{1,1024}(?=@)|[^\\s/@\"'<>`]{1024})",
      REDACT_TAIL_USER},
 
