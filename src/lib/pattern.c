@@ -14,14 +14,19 @@
 #include "base/buf.h"
 
 #define OPTIONS                                                                                    \
-    (PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS |      \
-     PCRE2_NEVER_BACKSLASH_C | PCRE2_AUTO_CALLOUT)
+    (PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C |      \
+     PCRE2_AUTO_CALLOUT)
 #define GROUPS_DEEP 64
 #define CALLS_MAX   1000000 /* from one place of the text */
 #define HEAP_KIB    16384
+#define MATCH_COST  16 /* to begin with */
 
-/* Space of ECMAScript, as the members of a class. */
-#define SPACE   "\\s\\x{a0}\\x{feff}\\p{Z}"
+/* Space of ECMAScript and all but that, as the members of a class; and all but an end of a line. */
+#define SPACE "\\s\\x{a0}\\x{feff}\\p{Z}"
+#define NO_SPACE                                                                                   \
+    "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"               \
+    "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"                 \
+    "\\x{3001}-\\x{d7ff}\\x{e000}-\\x{fefe}\\x{ff00}-\\x{10ffff}"
 #define NO_LINE "[^\\n\\r\\x{2028}\\x{2029}]"
 
 struct translation {
@@ -57,6 +62,12 @@ static int instead(struct translation *t, size_t len, const char *text)
     buf_text(&t->out, text);
     t->at += len;
     return 0;
+}
+
+static int escape(struct translation *t)
+{
+    buf_text(&t->out, "\\");
+    return keep(t, 1);
 }
 
 /* ---- escapes ------------------------------------------------------------------------------- */
@@ -140,7 +151,7 @@ static int translate_name(struct translation *t, bool in_class)
     case 's':
         return instead(t, 2, in_class ? SPACE : "[" SPACE "]");
     case 'S':
-        return in_class ? keep(t, 2) : instead(t, 2, "[^" SPACE "]");
+        return instead(t, 2, in_class ? NO_SPACE : "[" NO_SPACE "]");
     case 'v':
         return instead(t, 2, "\\x{b}");
     case 'c':
@@ -182,16 +193,22 @@ static int translate_escape(struct translation *t, bool in_class)
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
+/* Empty ones get members: PCRE2 loses what repeats them. A bracket, and what could stand behind it
+ * for a class of POSIX, stand for themselves. */
 static int translate_class(struct translation *t)
 {
+    if (strncmp(t->at, "[]", 2) == 0)
+        return instead(t, 2, "[^\\x{0}-\\x{10ffff}]");
+    if (strncmp(t->at, "[^]", 3) == 0)
+        return instead(t, 3, "[\\x{0}-\\x{10ffff}]");
     int ret = keep(t, t->at[1] == '^' ? 2 : 1);
     while (ret == 0 && *t->at != ']') {
         if (*t->at == 0)
             return refuse(t, "missing ]");
         if (*t->at == '\\')
             ret = translate_escape(t, true);
-        else if (*t->at == '[') /* not the class of POSIX that it would be in PCRE2 */
-            ret = instead(t, 1, "\\[");
+        else if (strchr("[.:=", *t->at))
+            ret = escape(t);
         else
             ret = keep(t, 1);
     }
@@ -227,7 +244,7 @@ static int translate_repeat(struct translation *t)
         return len;
     if (len == 0) {
         t->repeated = false;
-        return instead(t, 1, "\\{");
+        return escape(t);
     }
     if (t->repeated)
         return refuse(t, "%c: nothing to repeat", *t->at);
@@ -274,7 +291,7 @@ static int translate(const char *text, struct buf *out, char *why)
 {
     struct translation t = {.at = text, .why = why};
     int ret = 0;
-    buf_init(&t.out, (size_t)PATTERN_MAX * 32);
+    buf_init(&t.out, (size_t)PATTERN_MAX * sizeof NO_SPACE);
     while (ret == 0 && *t.at)
         ret = translate_next(&t);
     if (ret == 0)
@@ -324,7 +341,7 @@ static int compile(struct pattern **out, const struct buf *text, char *why)
 
 int pattern_new(struct pattern **out, const char *text, char why[PATTERN_WHY_SIZE])
 {
-    struct buf translated;
+    struct buf translated = {.data = NULL};
     if (strlen(text) > PATTERN_MAX) {
         snprintf(why, PATTERN_WHY_SIZE, "longer than %d bytes", PATTERN_MAX);
         return -EINVAL;
@@ -387,7 +404,7 @@ int pattern_match(const struct pattern *pattern, const char *text, size_t len,
     if (ret < 0)
         return ret;
     work->last = 0;
-    work->left -= (int64_t)len + 1;
+    work->left -= (int64_t)len + MATCH_COST;
     if (work->left < 0)
         return -E2BIG;
     ret = pcre2_match((const pcre2_code *)pattern, (PCRE2_SPTR)text, len, 0, 0, work->data,

@@ -22,7 +22,7 @@
 #define VISIT        16 /* steps of work for one visit; a comparison is one */
 #define WORK_MAX     ((int64_t)SCHEMA_VISITS_MAX * VISIT)
 #define PATTERN_WORK 20000000 /* about half a second */
-#define FRAMES_MAX   1024
+#define FRAMES_MAX   512      /* less than half a MiB of stack */
 #define WHY_SIZE     400
 #define TEXT_SIZE    (SCHEMA_POINTER_SIZE + 32 + WHY_SIZE)
 
@@ -69,7 +69,7 @@ struct words {
 
 static void add_word(struct words *w, const char *separator, const char *word, size_t len)
 {
-    size_t cut = text_cut(word, len < 40 ? len : 40);
+    size_t cut = text_cut(word, len < 66 ? len : 66);
     if (!w->count++)
         separator = "";
     if (w->full || w->len + strlen(separator) + cut + sizeof ", ..." > sizeof w->text) {
@@ -443,7 +443,7 @@ static int check_any(struct check *c, const struct schema_list *list, const stru
 static int check_not(struct check *c, const struct schema_node *n, const struct jsonr *value)
 {
     char shown[SCHEMA_SHOWN_SIZE];
-    int ret = n->not ? check_quietly(c, n->not, value) : 0;
+    int ret = n->forbidden ? check_quietly(c, n->forbidden, value) : 0;
     if (ret <= 0)
         return ret < 0 ? ret : 1;
     return fails(c, value, "must not match the schema of \"not\", is %s",

@@ -19,6 +19,7 @@
 struct schema;
 
 #define SCHEMA_DEPTH_MAX       64      /* of schemas in schemas, and of those for one value */
+#define SCHEMA_COUNT_MAX       10000   /* of schemas in a schema */
 #define SCHEMA_VALUE_DEPTH_MAX 128     /* of a value that is checked */
 #define SCHEMA_VISITS_MAX      1000000 /* of a schema to a value, in one check */
 

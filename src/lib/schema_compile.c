@@ -358,7 +358,7 @@ static const struct keyword keywords[] = {
     {"minProperties", FIELD(take_count, min_properties)},
     {"minimum", FIELD(take_number, minimum)},
     {"multipleOf", FIELD(take_unit, multiple)},
-    {"not", FIELD(take_schema, not )},
+    {"not", FIELD(take_schema, forbidden)},
     {"oneOf", FIELD(take_schemas, one)},
     {"pattern", take_pattern},
     {"patternProperties", FIELD(take_patterns, patterns)},
@@ -452,6 +452,8 @@ static int compile_node(struct compiler *c, const struct jsonr *source, struct s
         return malformed(c, "is not a schema (an object, true or false)");
     if (c->depth >= SCHEMA_DEPTH_MAX)
         return malformed(c, "schemas are nested deeper than 64");
+    if (c->schema->count >= SCHEMA_COUNT_MAX)
+        return malformed(c, "more than 10000 schemas in one");
     struct schema_node *node = add_node(c->schema, source);
     if (!node)
         return no_memory(c);

@@ -57,7 +57,7 @@ struct schema_node {
     struct schema_members properties, patterns;
     struct schema_node *additional, *names, *items, *contains;
     struct schema_list prefix, all, any, one;
-    struct schema_node * not, *condition, *then, *otherwise, *ref;
+    struct schema_node *forbidden, *condition, *then, *otherwise, *ref;
 };
 
 struct schema {

@@ -40,17 +40,15 @@ static size_t print_step(const struct jsonr *value, char out[2 * NAME_SHOWN + 8]
             out[n++] = '~';
         out[n++] = c == '~' ? '0' : c == '/' ? '1' : c;
     }
-    if (value->key[len]) {
-        memcpy(out + n, "...", 3);
-        n += 3;
-    }
+    for (size_t i = 0; value->key[len] && i < 3; i++)
+        out[n++] = '.';
     return n;
 }
 
 const char *schema_pointer(const struct jsonr *root, const struct jsonr *value,
                            char out[SCHEMA_POINTER_SIZE])
 {
-    char step[2 * NAME_SHOWN + 8], *at = out + SCHEMA_POINTER_SIZE - 1;
+    char step[2 * NAME_SHOWN + 8], *at = &out[SCHEMA_POINTER_SIZE - 1];
     *at = 0;
     for (; value && value != root && value->parent; value = value->parent) {
         size_t len = print_step(value, step);
@@ -222,7 +220,8 @@ static int measure(const struct connection *c, struct schema_node *node, unsigne
     node->open = true;
     node->height = 1;
     int ret = measure_below(c, node, node->ref, depth);
-    struct schema_node *const single[] = {node->not, node->condition, node->then, node->otherwise};
+    struct schema_node *const single[] = {node->forbidden, node->condition, node->then,
+                                          node->otherwise};
     for (size_t i = 0; i < sizeof single / sizeof *single && ret == 0; i++)
         ret = measure_below(c, node, single[i], depth);
     const struct schema_list *const lists[] = {&node->all, &node->any, &node->one};

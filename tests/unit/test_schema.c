@@ -267,6 +267,10 @@ static void test_strings(void **state)
         {"{'pattern':'^a{2,3}?$'}", "'aaa'"},
         {"{'pattern':'^[[:alpha:]]$'}", "'a]'"},
         {"{'pattern':'^[\\\\]\\\\[\\\\b]$'}", "'\\b'"},
+        {"{'pattern':'^[.a.][:a:][=a=]$'}", "'.:='"},
+        {"{'pattern':'^[]?[]*a$'}", "'a'"},
+        {"{'pattern':'^[\\\\S\\\\n]$'}", "'\\u00a0'",
+         "args: must match the pattern '^[\\S\\n]$', is '\xc2\xa0'"},
         {"{'pattern':'^\\\\/\\\\-\\\\.$'}", "'/-.'"},
         {"{'pattern':'^(?:a|b)*c$'}", "'abbac'"},
         {"{'pattern':'\\\\bfoo\\\\b'}", "'a foo b'"},
@@ -673,6 +677,16 @@ static void test_depth_is_bounded(void **state)
     free(deep);
 }
 
+static void test_the_number_of_schemas_is_bounded(void **state)
+{
+    char *good = repeat("{'prefixItems':[true", ",true", 9998, "]}", "", "");
+    char *many = repeat("{'prefixItems':[true", ",true", 9999, "]}", "", "");
+    check_hostile(good, "[]", NULL);
+    check_hostile(many, "[]", "more than 10000 schemas in one");
+    free(good);
+    free(many);
+}
+
 static void test_chains_of_references_are_bounded(void **state)
 {
     char *text = malloc(65536), *at = text;
@@ -870,6 +884,7 @@ int main(void)
         cmocka_unit_test(test_malformed_references),
         cmocka_unit_test(test_malformed_patterns),
         cmocka_unit_test(test_depth_is_bounded),
+        cmocka_unit_test(test_the_number_of_schemas_is_bounded),
         cmocka_unit_test(test_chains_of_references_are_bounded),
         cmocka_unit_test(test_work_is_bounded),
         cmocka_unit_test(test_long_numbers),
