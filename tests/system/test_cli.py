@@ -430,7 +430,7 @@ def test_second_interrupt_does_not_wait(brig):
     process.send_signal(signal.SIGINT)
     assert not wait_until(lambda: process.poll() is not None, 0.2 / SLOW)
     process.send_signal(signal.SIGINT)
-    done = finish(process, 2)
+    done = finish(process, 20)
     assert done.returncode == 128 + signal.SIGINT
     assert not brig.survivors()
 
@@ -440,7 +440,7 @@ def test_first_signal_gives_the_exit_code(brig):
     process.send_signal(signal.SIGTERM)
     wait_until(lambda: process.poll() is not None, 0.1 / SLOW)
     process.send_signal(signal.SIGINT)
-    assert finish(process, 2).returncode == 128 + signal.SIGTERM
+    assert finish(process, 20).returncode == 128 + signal.SIGTERM
 
 
 def test_interrupt_of_the_terminal_does_not_reach_the_guest(brig):

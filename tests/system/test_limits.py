@@ -292,14 +292,14 @@ def test_case_24_waiting_before_the_start_does_not_count(brig):
     """brig waits for its spec for longer than the timeout: the run still has all of its time."""
     process = brig.start("--json", "--spec", "-", stdin=subprocess.PIPE)
     begin = time.monotonic()
-    while time.monotonic() - begin < 0.6:  # the wait is what is tested
+    while time.monotonic() - begin < 2.1:  # the wait is what is tested
         assert process.poll() is None
         time.sleep(0.05)
-    spec = {"command": ["sh", "-c", "sleep 0.1; echo done"], "timeout": "500ms"}
+    spec = {"command": ["sh", "-c", "sleep 0.1; echo done"], "timeout": "2s"}
     done = finish(process, input=json.dumps(spec).encode())
     result = json.loads(done.stdout)
     assert (result["status"], result["stdout"]) == ("exited", "done\n")
-    assert 0.1 <= result["usage"]["wall_seconds"] < 0.5
+    assert 0.1 <= result["usage"]["wall_seconds"] < 2
 
 
 def test_case_24_runs_in_a_row_each_have_their_own_clock(brig):

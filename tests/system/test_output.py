@@ -116,6 +116,7 @@ def peak_memory(pid):
 
 
 @pytest.mark.measured
+@pytest.mark.timeout(300 * SLOW)
 @pytest.mark.parametrize("options", [
     pytest.param([], id="live"),
     pytest.param(["--events", "/dev/null"], id="events", marks=pytest.mark.stress),
@@ -132,10 +133,10 @@ def test_case_11_gibibyte_of_output(brig, tmp_path, options):
     wait_for_file(first)
     before = peak_memory(process.pid)
     gate.write_text("go\n")
-    wait_for_file(last, 60)
+    wait_for_file(last, 200)  # how long it takes is the machine's matter
     after = peak_memory(process.pid)
     gate.write_text("go\n")
-    assert finish(process, 10).returncode == 0
+    assert finish(process, 60).returncode == 0
     assert after - before < 2 << 20
 
 
