@@ -271,6 +271,7 @@ struct brig_output {
     uint64_t omitted;  /* read from the guest and dropped */
     size_t omitted_at; /* where in `data` they are missing */
     bool truncated;    /* omitted > 0 */
+    uint64_t redacted; /* secrets that were hidden in it */
     int error;         /* errno of a sink that failed, 0 if none did */
 };
 
@@ -349,6 +350,65 @@ BRIG_API int brig_error_json(const struct brig_error *error, char **out, size_t 
 BRIG_API int brig_result_exit_code(const struct brig_result *result);
 BRIG_API int brig_error_exit_code(const struct brig_error *error);
 
+/* ---- tools -------------------------------------------------------------------------------- */
+
+/* What others may call, and how it is run: read from a JSON file (docs/TOOLS.md,
+ * docs/tools.schema.json). A tool takes its arguments as a JSON object on stdin and gives an
+ * envelope as its result:
+ * {"status": "success"|"error", "output": ..., "error": ..., "metadata": {...}}. */
+struct brig_tools;
+
+struct brig_tool {
+    const char *name, *title, *description;                 /* the last two may be NULL */
+    const char *input_schema, *output_schema, *annotations; /* JSON; the last two may be NULL */
+};
+
+/* At most BRIG_TOOLS_MAX bytes. `name` stands for the file in messages. -EINVAL: the message names
+ * file, tool and key. */
+#define BRIG_TOOLS_MAX (4u << 20)
+BRIG_API int brig_tools_read(struct brig_tools **out, const char *text, size_t len,
+                             const char *name, struct brig_error *err);
+BRIG_API void brig_tools_free(struct brig_tools *tools);
+BRIG_API size_t brig_tools_count(const struct brig_tools *tools);
+/* NULL if there are not that many. Owned by the tools. */
+BRIG_API const struct brig_tool *brig_tools_get(const struct brig_tools *tools, size_t index);
+/* What it is run as, for brig_warm(). */
+BRIG_API const struct brig_spec *brig_tools_spec(const struct brig_tools *tools, size_t index);
+/* Could it be run here and now? Nothing is started. */
+BRIG_API int brig_tools_check(const struct brig_tools *tools, size_t index, struct brig *brig,
+                              struct brig_error *err);
+
+/* One call. The arguments (a JSON object, at most BRIG_ARGS_MAX bytes; none: {}) are checked
+ * against the tool's schema before anything is started. `id` names the call, NULL: one is made up.
+ * The tools must outlive the call. */
+#define BRIG_ARGS_MAX (4u << 20)
+struct brig_call;
+BRIG_API int brig_call_start(struct brig *brig, const struct brig_tools *tools, const char *tool,
+                             const char *args, size_t len, const char *id, struct brig_call **out,
+                             struct brig_error *err);
+/* Ends it if it still goes on. */
+BRIG_API void brig_call_free(struct brig_call *call);
+/* The run behind it, to be stepped, waited for, cancelled. Owned by the call. */
+BRIG_API struct brig_run *brig_call_run(const struct brig_call *call);
+BRIG_API const char *brig_call_id(const struct brig_call *call);
+
+struct brig_answer {
+    bool ok;
+    const char *output, *metadata; /* JSON, not NUL-terminated; NULL: none */
+    size_t output_len, metadata_len;
+    const char *error; /* what went wrong, in words; NULL if ok */
+};
+
+/* NULL while the run goes on. Owned by the call. */
+BRIG_API const struct brig_answer *brig_call_answer(struct brig_call *call);
+
+/* The same with the result of the run, as a JSON object, schema "brig.call/1". */
+BRIG_API int brig_call_json(struct brig_call *call, char **out, size_t *len,
+                            struct brig_error *err);
+/* That object for a call that could not be started: denied, if it is the caller's fault. */
+BRIG_API int brig_call_error_json(const char *tool, const char *id, const struct brig_error *error,
+                                  char **out, size_t *len, struct brig_error *err);
+
 /* The plan of such a run, in words or as JSON, without starting anything. */
 BRIG_API int brig_explain(struct brig *brig, const struct brig_spec *spec, bool json, char **out,
                           size_t *len, struct brig_error *err);
@@ -356,6 +416,10 @@ BRIG_API int brig_explain(struct brig *brig, const struct brig_spec *spec, bool 
 /* Write bytes of unknown origin so that a terminal takes no harm: control characters and bad UTF-8
  * become \xNN. At most `size` bytes with the closing NUL. */
 BRIG_API void brig_escape(const char *bytes, size_t len, char *out, size_t size);
+
+/* A text with the secrets that brig knows hidden, NUL-terminated, in new memory: free with
+ * brig_free(). NULL without memory. For what a program says itself. */
+BRIG_API char *brig_redact(const char *text, size_t len);
 
 BRIG_API void brig_free(void *memory);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "jsonw.h"
 #include "text.h"
 
 #define DIGITS       15  /* that count in a real number */
@@ -438,6 +439,56 @@ const struct jsonr *jsonr_get(const struct jsonr *object, const char *key)
             return m;
     }
     return NULL;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static void write_one(struct jsonw *w, const char *key, const struct jsonr *value)
+{
+    bool utf8;
+    switch (value->type) {
+    case JSONR_NULL:
+        jsonw_null(w, key);
+        break;
+    case JSONR_FALSE:
+    case JSONR_TRUE:
+        jsonw_bool(w, key, value->type == JSONR_TRUE);
+        break;
+    case JSONR_NUMBER:
+        jsonw_raw(w, key, value->text, value->len);
+        break;
+    case JSONR_STRING:
+        jsonw_bytes(w, key, (const unsigned char *)value->text, value->len, &utf8);
+        break;
+    case JSONR_ARRAY:
+    case JSONR_OBJECT:
+        jsonw_open(w, key, value->type == JSONR_OBJECT ? '{' : '[');
+        break;
+    }
+}
+
+void jsonr_write(struct jsonw *w, const char *key, const struct jsonr *value)
+{
+    const struct jsonr *at = value;
+    write_one(w, key, at);
+    for (;;) {
+        bool container = at->type == JSONR_OBJECT || at->type == JSONR_ARRAY;
+        if (container && at->first) {
+            at = at->first;
+            write_one(w, at->key, at);
+            continue;
+        }
+        if (container)
+            jsonw_close(w, at->type == JSONR_OBJECT ? '}' : ']');
+        while (at != value && !at->next) {
+            at = at->parent;
+            jsonw_close(w, at->type == JSONR_OBJECT ? '}' : ']');
+        }
+        if (at == value)
+            return;
+        at = at->next;
+        write_one(w, at->key, at);
+    }
 }
 
 /* ---- scalars ------------------------------------------------------------------------------- */

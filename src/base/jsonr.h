@@ -40,6 +40,10 @@ void jsonr_free(struct jsonr *root);
 /* The member of that name, or NULL. */
 const struct jsonr *jsonr_get(const struct jsonr *object, const char *key);
 
+/* Write it out again, as `key` of the object that is open, or without one. */
+struct jsonw;
+void jsonr_write(struct jsonw *w, const char *key, const struct jsonr *value);
+
 /* A scalar as text: a string as it is, a number without an exponent and with at most 15 digits that
  * count. False for any other type. */
 #define JSONR_NUMBER_SIZE 64

@@ -1,33 +1,26 @@
 /* brig run: one command, its streams live or captured, its result as exit code, message and JSON.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/signals.h"
 #include "base/units.h"
 #include "brig.h"
 #include "commands.h"
 #include "explain.h"
 #include "help.h"
 #include "options.h"
+#include "supervise.h"
 #include "target.h"
 #include "term.h"
 
 #define EVENTS_QUEUE     (4u << 20) /* bytes kept for a slow reader of --events */
-#define ORPHAN_ROUNDS    1000
-#define EVENTS_LINGER_MS 1000 /* how long it may take to read the rest at the end */
+#define EVENTS_LINGER_MS 1000       /* how long it may take to read the rest at the end */
 
 /* What one `brig run` holds. */
 struct session {
@@ -35,11 +28,8 @@ struct session {
     struct brig *brig;
     struct brig_run *run;
     struct brig_event_log *events;
-    int result_fd, events_fd, signals;
-    bool alone;      /* we had no children when we started */
-    char first[64];  /* those we had */
-    int caught;      /* the first signal that told us to end */
-    sigset_t before; /* the signals that our caller blocked */
+    struct supervisor supervisor;
+    int result_fd, events_fd;
 };
 
 static int open_targets(struct session *s, struct brig_error *err)
@@ -63,37 +53,13 @@ static int choose_sinks(struct session *s, struct brig_error *err)
     return ret;
 }
 
-static int catch_signals(struct session *s, struct brig_error *err)
-{
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct sigaction now;
-        /* What our caller ignores (nohup) stays ignored. */
-        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-            sigaddset(&set, ends[i]);
-    }
-    /* A reader that goes away is an error of a write, not a reason to die without cleaning up. */
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);
-    sigprocmask(SIG_BLOCK, &set, &s->before);
-    s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (s->signals < 0)
-        return error_system(err, "start", errno, "signalfd: %s", error_text(errno));
-    return 0;
-}
-
 static int start(struct session *s, struct brig_error *err)
 {
-    s->alone = fd_read_file(AT_FDCWD, "/proc/thread-self/children", s->first, sizeof s->first) == 0;
-    if (s->alone)
-        prctl(PR_SET_CHILD_SUBREAPER, 1); /* see end_orphans() */
     int ret = open_targets(s, err);
     if (ret == 0)
         ret = choose_sinks(s, err);
     if (ret == 0)
-        ret = catch_signals(s, err);
+        ret = supervise_prepare(&s->supervisor, err);
     if (ret == 0)
         ret = brig_open(&s->brig, err);
     if (ret == 0 && s->options.warm)
@@ -105,75 +71,6 @@ static int start(struct session *s, struct brig_error *err)
     if (ret == 0 && s->events)
         brig_run_watch(s->run);
     return ret;
-}
-
-/* A guest that kills brig's init leaves its tree to us: no cgroup may be there to end it. We have
- * no other children by then. */
-static void end_orphans(const struct session *s)
-{
-    if (!s->alone)
-        return; /* born with children of our caller's, by an exec: those are not ours to end */
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-    for (int round = 0; round < ORPHAN_ROUNDS; round++) {
-        siginfo_t info;
-        if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
-            return;
-        for (char *at = text; *at;) {
-            long pid = strtol(at, &at, 10);
-            at += *at == ' ';
-            if (pid > 1)
-                kill((pid_t)pid, SIGKILL);
-        }
-        poll(NULL, 0, 1);
-        while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 && info.si_pid) {
-        }
-    }
-}
-
-static void read_signals(struct session *s)
-{
-    struct signalfd_siginfo info;
-    while (read(s->signals, &info, sizeof info) == sizeof info) {
-        char why[64];
-        if (!s->caught)
-            s->caught = (int)info.ssi_signo;
-        snprintf(why, sizeof why, "brig got SIG%s", signal_name((int)info.ssi_signo));
-        brig_run_cancel(s->run, why);
-    }
-}
-
-static void log_events(struct session *s)
-{
-    struct brig_event event;
-    while (s->events && brig_run_next_event(s->run, &event))
-        brig_event_log_add(s->events, s->run, &event);
-}
-
-static void supervise(struct session *s)
-{
-    for (;;) {
-        int over = brig_run_step(s->run);
-        log_events(s);
-        if (over)
-            return;
-        struct pollfd polls[] = {
-            {.fd = brig_run_fd(s->run), .events = POLLIN},
-            {.fd = s->signals, .events = POLLIN},
-            {.fd = s->events ? brig_event_log_fd(s->events) : -1, .events = POLLIN},
-        };
-        if (poll(polls, 3, -1) < 0) {
-            /* No memory for it, say: look again a little later. */
-            for (size_t i = 0; i < 3; i++)
-                polls[i].revents = polls[i].fd >= 0 ? POLLIN : 0;
-            if (errno != EINTR)
-                clock_sleep(10 * NS_PER_MS);
-        }
-        if (polls[1].revents)
-            read_signals(s);
-        if (polls[2].revents)
-            brig_event_log_flush(s->events);
-    }
 }
 
 /* Give a slow reader a little time for the rest, and say what it never got. */
@@ -263,6 +160,15 @@ static bool is_lost(const struct brig_output *output)
     return output->error && output->error != EPIPE;
 }
 
+/* Bytes that were replaced on their way to a file or a pipe: never without being told. */
+static void show_redacted(const struct session *s, const struct brig_result *result)
+{
+    uint64_t count = result->out.redacted + result->err.redacted;
+    if (count && !s->options.quiet && !s->options.json)
+        term_message("%llu secret%s hidden in the output; --redact off passes it on as it is",
+                     (unsigned long long)count, count == 1 ? " was" : "s were");
+}
+
 static int report(struct session *s)
 {
     const struct brig_result *result = brig_run_result(s->run);
@@ -271,13 +177,14 @@ static int report(struct session *s)
     finish_events(s);
     if (result->notes && !s->options.quiet && !s->options.json)
         term_message("%s: %s", brig_status_name(result->status), result->notes);
+    show_redacted(s, result);
     if (s->options.verbose)
         show_usage(result);
     int code = deliver(s, result, NULL);
     if (code)
         return code;
-    if (result->status == BRIG_CANCELLED && s->caught)
-        return 128 + s->caught;
+    if (result->status == BRIG_CANCELLED && s->supervisor.caught)
+        return 128 + s->supervisor.caught;
     if (result->status == BRIG_EXITED && (is_lost(&result->out) || is_lost(&result->err)))
         return 125;
     return brig_result_exit_code(result);
@@ -287,23 +194,18 @@ static int run_session(struct session *s)
 {
     struct brig_error err;
     if (start(s, &err) < 0) {
-        end_orphans(s);
+        supervise_failed(&s->supervisor);
         term_error(&err);
         deliver(s, NULL, &err);
         return brig_error_exit_code(&err);
     }
-    supervise(s);
-    end_orphans(s);
-    /* The tree is gone: from here on a signal may end us, whoever does not read what we write; but
-     * not one that was sent before. */
-    read_signals(s);
-    sigprocmask(SIG_SETMASK, &s->before, NULL);
+    supervise_run(&s->supervisor, s->run, s->events);
     return report(s);
 }
 
 int cmd_run(int argc, char **argv)
 {
-    struct session s = {.result_fd = -1, .events_fd = -1, .signals = -1};
+    struct session s = {.supervisor = SUPERVISOR_NONE, .result_fd = -1, .events_fd = -1};
     struct brig_error err;
     int code = 0;
     if (options_read(&s.options, argc, argv, &err) < 0) {
@@ -322,6 +224,6 @@ int cmd_run(int argc, char **argv)
     options_done(&s.options);
     fd_close_at(&s.result_fd);
     fd_close_at(&s.events_fd);
-    fd_close_at(&s.signals);
+    supervise_done(&s.supervisor);
     return code;
 }

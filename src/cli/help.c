@@ -15,8 +15,8 @@ void help_values(const struct brig_key *key, char *out, size_t size)
         snprintf(out, size, "default %s", key->initial);
 }
 
-static void print_option(FILE *out, const char *option, char letter, const char *argument,
-                         const char *help, const char *values)
+void help_option(FILE *out, const char *option, char letter, const char *argument, const char *help,
+                 const char *values)
 {
     char left[64], short_form[8] = "    ";
     if (letter)
@@ -40,12 +40,12 @@ void help_run(FILE *out)
     for (size_t i = 0; i < count; i++) {
         char values[96];
         help_values(&keys[i], values, sizeof values);
-        print_option(out, keys[i].option, keys[i].letter, keys[i].argument, keys[i].help, values);
+        help_option(out, keys[i].option, keys[i].letter, keys[i].argument, keys[i].help, values);
     }
     fputc('\n', out);
     for (size_t i = 0; i < own_option_count; i++)
-        print_option(out, own_options[i].option, own_options[i].letter, own_options[i].argument,
-                     own_options[i].help, "");
+        help_option(out, own_options[i].option, own_options[i].letter, own_options[i].argument,
+                    own_options[i].help, "");
     fputs(
         "\nSizes: 4096 512K 64M 2G. Durations: 500ms 30s 5m 1h30m; bare numbers are seconds.\n"
         "No limit: the word unlimited.\n"

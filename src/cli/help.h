@@ -4,6 +4,10 @@
 
 #include <stdio.h>
 
+/* One line of a list of options. */
+void help_option(FILE *out, const char *option, char letter, const char *argument, const char *help,
+                 const char *values);
+
 void help_run(FILE *out);
 
 /* "one of kill|truncate; default kill", or nothing: what the table says besides the help line. */

@@ -2,16 +2,13 @@
 #include "options.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "words.h"
 
 #define STAGE "command line"
 
@@ -204,23 +201,12 @@ typedef int (*json_reader)(struct brig_spec *, const char *, size_t, const char 
 static int read_json(struct brig_spec *spec, const char *path, const char *option,
                      json_reader reader, struct brig_error *err)
 {
-    bool own = strcmp(path, "-") == 0;
-    struct stat st;
-    autofd fd = own ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0 && !own && (fstat(fd, &st) < 0 || S_ISFIFO(st.st_mode)))
-        return error_usage(err, STAGE, "%s: %.200s: is a FIFO, not a file; use - < FIFO", option,
-                           path);
-    if (fd < 0)
-        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, error_text(errno));
     autofree char *text = NULL;
     size_t len = 0;
-    int ret = fd_read_all(fd, BRIG_SPEC_MAX, &text, &len);
-    if (ret == -EFBIG)
-        return error_usage(err, STAGE, "%s: %.200s: is larger than %u bytes", option, path,
-                           BRIG_SPEC_MAX);
+    int ret = words_file(path, option, BRIG_SPEC_MAX, &text, &len, err);
     if (ret < 0)
-        return error_usage(err, STAGE, "%s: %.200s: %s", option, path, error_text(-ret));
-    return reader(spec, text, len, own ? "stdin" : path, err);
+        return ret;
+    return reader(spec, text, len, strcmp(path, "-") == 0 ? "stdin" : path, err);
 }
 
 /* All options up to the command; *at is left there. */

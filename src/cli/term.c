@@ -23,10 +23,12 @@ void term_message(const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    char *shown = brig_redact(line, strlen(line));
     if (use_color())
-        fprintf(stderr, "\033[1mbrig:\033[0m %s\n", line);
+        fprintf(stderr, "\033[1mbrig:\033[0m %s\n", shown ? shown : "out of memory");
     else
-        fprintf(stderr, "brig: %s\n", line);
+        fprintf(stderr, "brig: %s\n", shown ? shown : "out of memory");
+    brig_free(shown);
 }
 
 void term_error(const struct brig_error *error)

@@ -8,6 +8,9 @@
 #include "brig.h"
 #include "host.h"
 #include "plan.h"
+#include "redact_json.h"
+
+#define TEXT_MAX (8u << 20)
 
 #define STAGE "explain"
 
@@ -115,6 +118,19 @@ static int try_cell(struct brig *brig, struct brig_error *err)
     return ret < 0 && !brig->no_cell[0] && err->fault == BRIG_FAULT_SYSTEM ? ret : 0;
 }
 
+static void hide_secrets(struct buf *text, const struct redact_rules *rules, bool json)
+{
+    struct buf shown;
+    uint64_t count = 0;
+    buf_init(&shown, TEXT_MAX);
+    int ret = json ? redact_json(rules, text->data, text->len, &shown, &count)
+                   : redact_text(rules, text->data, text->len, &shown, &count);
+    buf_done(text);
+    *text = shown;
+    if (ret < 0)
+        text->failed = -ret;
+}
+
 int brig_explain(struct brig *brig, const struct brig_spec *spec, bool json, char **out,
                  size_t *len, struct brig_error *err)
 {
@@ -130,13 +146,17 @@ int brig_explain(struct brig *brig, const struct brig_spec *spec, bool json, cha
         return error_refused(err, STAGE, "%s: needs a cell, and none can be built here: %s", needs,
                              brig->no_cell);
     ret = plan_make(&plan, brig, spec, brig->no_cell[0] ? brig->no_cell : NULL, err);
-    if (ret < 0)
+    if (ret < 0) {
+        redact_error(spec, err);
         return ret;
-    buf_init(&text, 8u << 20);
+    }
+    buf_init(&text, TEXT_MAX);
     if (json)
         explain_json(&plan, &text);
     else
         explain_text(&plan, &text);
+    if (plan.rules && !text.failed)
+        hide_secrets(&text, plan.rules, json);
     plan_done(&plan);
     int failed = buf_failed(&text);
     char *taken = buf_take(&text, len);

@@ -8,7 +8,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/jsonscan.h"
+#include "redact_json.h"
 #include "run.h"
+
+#define NOTES_MAX 4096
 
 #define BLOCK 512 /* the unit of ru_inblock, whatever the device's is */
 
@@ -49,6 +52,7 @@ static struct brig_output output_of(const struct pump_stream *s)
         .omitted = s->omitted,
         .omitted_at = s->omitted_at,
         .truncated = s->omitted > 0,
+        .redacted = s->redactor ? redactor_count(s->redactor) : 0,
         .error = s->broken,
     };
 }
@@ -62,14 +66,52 @@ static void reap_init(struct brig_run *run)
     }
 }
 
+/* A pattern of the caller's that had to be stopped: nothing is shown since then. */
+static void add_withheld(const struct brig_run *run, struct buf *notes)
+{
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        const struct redactor *redactor = run->pump.streams[i].redactor;
+        const char *name = redactor ? redactor_failure(redactor) : NULL;
+        if (name)
+            buf_printf(notes, "%sThe rest of %s is withheld: the pattern %s took too long on it.",
+                       notes->len ? " " : "", i == BRIG_STDOUT ? "stdout" : "stderr", name);
+    }
+}
+
 static void make_notes(struct brig_run *run, const struct verdict *verdict)
 {
     struct buf notes;
-    buf_init(&notes, 4096);
+    buf_init(&notes, NOTES_MAX);
     verdict_notes(&run->facts, verdict, &notes);
-    if (notes.len)
+    add_withheld(run, &notes);
+    if (notes.len && run->plan.rules) {
+        struct buf shown;
+        buf_init(&shown, NOTES_MAX * 20);
+        if (redact_text(run->plan.rules, notes.data, notes.len, &shown, NULL) == 0)
+            run->notes = buf_take(&shown, NULL);
+        buf_done(&shown);
+    } else if (notes.len) {
         run->notes = buf_take(&notes, NULL);
+    }
     buf_done(&notes);
+}
+
+static void hide_in_answer(struct brig_run *run, struct brig_result *result)
+{
+    struct buf shown;
+    struct channel *channel = &run->channel;
+    uint64_t found = 0;
+    buf_init(&shown, channel->body.len * 4 + (1u << 20));
+    int ret = redact_json(run->plan.rules, channel->body.data, channel->body.len, &shown, &found);
+    if (ret < 0) { /* what cannot be looked at is not shown */
+        channel->state = BRIG_CHANNEL_NO_MEMORY;
+        result->output_fault = channel_fault(channel, run->output_fault, sizeof run->output_fault);
+    } else if (found) {
+        buf_done(&channel->body);
+        channel->body = shown;
+        return;
+    }
+    buf_done(&shown);
 }
 
 /* The result that the guest sent, if it is one. */
@@ -86,6 +128,8 @@ static void fill_answer(struct brig_run *run, struct brig_result *result)
     } else {
         result->output_fault = channel_fault(channel, run->output_fault, sizeof run->output_fault);
     }
+    if (channel->state == BRIG_CHANNEL_SENT && channel->body.len && run->plan.rules)
+        hide_in_answer(run, result);
     result->channel = channel->state;
     if (channel->state == BRIG_CHANNEL_SENT) {
         result->output = channel->body.data ? channel->body.data : "";

@@ -253,6 +253,20 @@ const struct brig_key key_table[KEY_COUNT] = {
             .initial = "on",
             .choices = "on|off",
             .help = "hide secrets in what is stored or sent",
+            .detail =
+                "On for results, events, notes, and output that goes to a file or a pipe; for "
+                "output to a terminal only if it is asked for. A secret becomes "
+                "[redacted:NAME].",
+        },
+    [KEY_REDACT_SET] =
+        {
+            .name = "redact_set",
+            .option = "redact-set",
+            .type = BRIG_TYPE_TEXT,
+            .argument = "SETS",
+            .help = "which secrets, of those that brig knows; else all",
+            .detail =
+                "Names separated by commas: tokens, assignments, headers, urls, private-keys.",
         },
     [KEY_REDACT_PATTERN] =
         {
@@ -261,6 +275,8 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_LIST,
             .argument = "REGEX",
             .help = "hide what matches, too",
+            .detail = "A regular expression of PCRE2, on bytes; the first named group in it, "
+                      "(?<NAME>...), is the secret, or all that it matches.",
         },
     [KEY_LABELS] =
         {

@@ -29,6 +29,7 @@ enum key {
     KEY_STDIN,
     KEY_CHANNEL,
     KEY_REDACT,
+    KEY_REDACT_SET,
     KEY_REDACT_PATTERN,
     KEY_LABELS,
     KEY_REQUIRE,

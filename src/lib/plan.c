@@ -28,17 +28,7 @@ _Static_assert(GUEST_CHANNEL == 3, "CHANNEL_NUMBER says so");
 #define LABELS_MAX  65536
 #define CAPTURE_MAX (UINT64_C(1) << 30) /* the largest budget that is kept in memory */
 
-/* ---- refusals ------------------------------------------------------------------------------ */
-
-static int refuse_unsupported(const struct brig_spec *spec, struct brig_error *err)
-{
-    if (spec_asked(spec, KEY_REDACT_PATTERN) ||
-        (spec_asked(spec, KEY_REDACT) && spec->values[KEY_REDACT].number == REDACT_ON))
-        return error_refused(err, STAGE,
-                             "redact: this version of brig does not redact; only "
-                             "\"off\" is possible");
-    return 0;
-}
+/* ---- what needs a cell --------------------------------------------------------------------- */
 
 const char *plan_needs_cell(const struct brig_spec *spec)
 {
@@ -176,6 +166,24 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
         plan->stdin_fd = -1;
     }
     return 0;
+}
+
+/* On by default for all that is kept or sent, and off for a terminal that somebody looks at; by
+ * name, on is on everywhere. */
+static int choose_redaction(struct plan *plan, const struct brig_spec *spec, struct brig_error *err)
+{
+    bool asked = spec_asked(spec, KEY_REDACT);
+    if (spec->values[KEY_REDACT].number == REDACT_OFF) {
+        if (spec_asked(spec, KEY_REDACT_PATTERN) || spec_asked(spec, KEY_REDACT_SET))
+            return error_usage(err, STAGE, "redact: is off, and there is something to redact");
+        return 0;
+    }
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        bool live = plan->sinks[i].kind == BRIG_SINK_PASS && isatty(plan->sinks[i].fd);
+        plan->redact[i] = plan->sinks[i].kind != BRIG_SINK_DISCARD && (asked || !live);
+    }
+    return redact_rules_new(&plan->rules, spec->values[KEY_REDACT_SET].text,
+                            (const char *const *)spec->values[KEY_REDACT_PATTERN].list.items, err);
 }
 
 /* ---- layers -------------------------------------------------------------------------------- */
@@ -367,6 +375,8 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
         size_t name = strcspn(labels->items[i], "=");
         ret = strings_put(&plan->labels, labels->items[i], name, labels->items[i] + name + 1);
     }
+    if (ret == 0 && redact_strings(plan->rules, &plan->labels) < 0)
+        ret = -ENOMEM;
     return ret < 0 ? error_system(err, STAGE, -ret, "%s", error_text(-ret)) : 0;
 }
 
@@ -446,7 +456,7 @@ int plan_make_run(struct plan *plan, const struct brig *brig, const struct brig_
     struct brig_limits limits;
     memcpy(plan->sinks, spec->sinks, sizeof plan->sinks);
     plan->truncate_output = spec->values[KEY_ON_OUTPUT_LIMIT].number == ON_OUTPUT_TRUNCATE;
-    int ret = refuse_unsupported(spec, err);
+    int ret = choose_redaction(plan, spec, err);
     if (ret == 0)
         ret = read_limits(&limits, brig, spec, err);
     if (ret == 0) {
@@ -499,6 +509,8 @@ void plan_done(struct plan *plan)
     strings_done(&plan->argv);
     strings_done(&plan->env);
     strings_done(&plan->labels);
+    redact_rules_free(plan->rules);
+    plan->rules = NULL;
     cell_plan_done(&plan->cell);
     fd_close_at(&plan->workdir);
     fd_close_at(&plan->stdin_fd);

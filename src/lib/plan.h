@@ -9,6 +9,7 @@
 #include "cell.h"
 #include "command.h"
 #include "group.h"
+#include "redact.h"
 #include "spec.h"
 
 #define PLAN_LAYERS_MAX 24
@@ -34,7 +35,9 @@ struct plan {
     bool use_group;    /* else: rlimits and sampling */
     struct group_limits group_limits;
     struct spec_sink sinks[3];
-    bool channel; /* the guest gets a result channel */
+    bool channel;               /* the guest gets a result channel */
+    struct redact_rules *rules; /* what is hidden in all that is kept or sent; NULL: nothing */
+    bool redact[3];             /* by stream: in what it prints as well */
     struct op ops[INIT_OPS_MAX];
     uint32_t op_count;
     const char *tier;

@@ -69,6 +69,7 @@ static bool is_of_the_run(enum key key)
     case KEY_STDIN:
     case KEY_REDACT:
     case KEY_REDACT_PATTERN:
+    case KEY_REDACT_SET:
     case KEY_LABELS:
     case KEY_REQUIRE:
         return true;

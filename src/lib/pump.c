@@ -12,6 +12,10 @@
 
 #define STAGE "output"
 
+/* What a redactor may give at once: what it held, and what it was fed, each byte of which may have
+ * become the name of a secret. */
+#define QUEUE_MAX (16u << 20)
+
 static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uint64_t budget,
                        struct brig_error *err)
 {
@@ -47,12 +51,21 @@ int pump_init(struct pump *pump, const struct spec_sink sinks[3], const int fds[
     return ret;
 }
 
+void pump_redact(struct pump *pump, int stream, const struct redact_rules *rules)
+{
+    buf_init(&pump->streams[stream].queue, QUEUE_MAX);
+    pump->streams[stream].rules = rules;
+}
+
 void pump_done(struct pump *pump)
 {
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
         struct pump_stream *s = &pump->streams[i];
         outlet_close(&s->outlet);
         free(s->memory);
+        free(s->raw);
+        redactor_free(s->redactor);
+        buf_done(&s->queue);
         buf_done(&s->capture);
     }
     tail_done(&pump->tail);
@@ -104,8 +117,9 @@ void pump_drop_pending(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
     s->bytes -= s->pending;
-    omit(s, s->pending);
+    omit(s, s->pending + (s->queue.len - s->queue_at));
     s->pending = 0;
+    s->queue_at = s->queue.len;
 }
 
 bool pump_flush(struct pump *pump, int stream)
@@ -212,7 +226,7 @@ static size_t move_bulk(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
     ssize_t n = -1;
-    if (!s->bulk || pump->watched || s->broken || s->held_len)
+    if (!s->bulk || pump->watched || s->broken || s->held_len || s->rules)
         return 0;
     if (pump->truncate && pump->left == 0)
         return move_to_tail(pump, stream);
@@ -233,14 +247,82 @@ static size_t move_bulk(struct pump *pump, int stream)
     return (size_t)n;
 }
 
+/* ---- hiding secrets ------------------------------------------------------------------------ */
+
+bool pump_has_more(const struct pump *pump, int stream)
+{
+    const struct pump_stream *s = &pump->streams[stream];
+    return s->queue_at < s->queue.len;
+}
+
+bool pump_is_done(const struct pump *pump, int stream)
+{
+    const struct pump_stream *s = &pump->streams[stream];
+    return s->fd < 0 && (!s->rules || s->broken || (s->redacted && !pump_has_more(pump, stream)));
+}
+
+/* Read some, or end the redactor where there is nothing more, so that the queue has what may be
+ * shown of it: nothing, perhaps, since what comes next decides. */
+static enum pump_state fill_queue(struct pump_stream *s)
+{
+    if (!s->raw)
+        s->raw = malloc(PUMP_CHUNK);
+    ssize_t n = s->fd >= 0 && s->raw ? read(s->fd, s->raw, PUMP_CHUNK) : 0;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return PUMP_EMPTY;
+    s->queue.len = s->queue_at = 0;
+    s->read_len = n > 0 ? (size_t)n : 0;
+    if (n > 0 && !s->redactor)
+        n = redactor_new(&s->redactor, s->rules) < 0 ? -ENOMEM : n;
+    if (n > 0) {
+        n = redactor_feed(s->redactor, (const char *)s->raw, (size_t)n, &s->queue);
+    } else if (n == 0 && s->raw && !s->redacted) {
+        s->redacted = true;
+        n = s->redactor ? redactor_end(s->redactor, &s->queue) : 0;
+    } else if (n == 0 && s->raw) {
+        return PUMP_ENDED;
+    } else {
+        n = -ENOMEM;
+    }
+    if (n < 0 || s->queue.failed) {
+        s->broken = n < 0 ? (int)-n : s->queue.failed;
+        omit(s, s->read_len);
+        s->queue.len = 0;
+    }
+    return PUMP_MOVED;
+}
+
+static enum pump_state read_redacted(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    s->read_len = 0;
+    if (!pump_has_more(pump, stream)) {
+        enum pump_state state = fill_queue(s);
+        if (state != PUMP_MOVED)
+            return state;
+    }
+    size_t held = s->held_len, room = PUMP_CHUNK - s->carry - held;
+    size_t take = s->queue.len - s->queue_at < room ? s->queue.len - s->queue_at : room;
+    if (take == 0)
+        return PUMP_MOVED;
+    memcpy(s->chunk, s->held, held);
+    memcpy(s->chunk + held, s->queue.data + s->queue_at, take);
+    s->held_len = 0;
+    s->queue_at += take;
+    account(pump, stream, held + take);
+    return PUMP_MOVED;
+}
+
 enum pump_state pump_read(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
     settle_carry(s);
-    if (s->fd < 0)
+    if (pump_is_done(pump, stream))
         return PUMP_ENDED;
     if (s->pending && !pump_flush(pump, stream))
         return PUMP_BLOCKED;
+    if (s->rules)
+        return read_redacted(pump, stream);
     s->read_len = move_bulk(pump, stream);
     if (s->read_len)
         return PUMP_MOVED;

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/outlet.h"
 #include "brig.h"
+#include "redact.h"
 #include "spec.h"
 #include "tail.h"
 
@@ -35,6 +36,14 @@ struct pump_stream {
     size_t event_len;
     size_t read_len; /* what it read, within the budget or not */
     bool bulk;       /* a whole chunk was there at once: the pipe is large now */
+    /* Where secrets are hidden: what was read goes through the redactor to a queue, and from there
+     * into the chunk. */
+    const struct redact_rules *rules; /* NULL: nothing is hidden */
+    struct redactor *redactor;        /* from the first byte on */
+    unsigned char *raw;
+    struct buf queue;
+    size_t queue_at;
+    bool redacted; /* all of it: nothing more comes */
 };
 
 struct pump {
@@ -46,6 +55,9 @@ struct pump {
 
 int pump_init(struct pump *pump, const struct spec_sink sinks[3], const int fds[3], uint64_t budget,
               bool truncate, struct brig_error *err);
+
+/* Hide secrets in a stream, before its first byte is read. */
+void pump_redact(struct pump *pump, int stream, const struct redact_rules *rules);
 void pump_done(struct pump *pump);
 
 enum pump_state {
@@ -57,6 +69,12 @@ enum pump_state {
 
 /* Read one chunk and deliver it; or more, where nobody has to look at it. */
 enum pump_state pump_read(struct pump *pump, int stream);
+
+/* Is there more to deliver without reading from the guest? Its descriptor does not tell. */
+bool pump_has_more(const struct pump *pump, int stream);
+
+/* Has all of the stream been delivered, when nothing more can be read? */
+bool pump_is_done(const struct pump *pump, int stream);
 
 /* Try again to get rid of what is pending: true if nothing is pending any more. */
 bool pump_flush(struct pump *pump, int stream);

@@ -56,4 +56,11 @@ const char *redactor_failure(const struct redactor *r);
 int redact_text(const struct redact_rules *rules, const char *text, size_t len, struct buf *out,
                 uint64_t *count);
 
+/* redact_message.c: in place, in a message about a run of this spec, if that has redaction on; and
+ * in each of a list of texts. */
+struct brig_spec;
+struct strings;
+void redact_error(const struct brig_spec *spec, struct brig_error *err);
+int redact_strings(const struct redact_rules *rules, struct strings *list);
+
 #endif

@@ -75,6 +75,8 @@ static void add_output(struct jsonw *w, const char *name, const struct brig_outp
     jsonw_uint(w, key, output->bytes);
     snprintf(key, sizeof key, "%s_truncated", name);
     jsonw_bool(w, key, output->truncated);
+    snprintf(key, sizeof key, "%s_redacted", name);
+    jsonw_uint(w, key, output->redacted);
     if (output->error) {
         snprintf(key, sizeof key, "%s_error", name);
         jsonw_text(w, key, error_text(output->error));

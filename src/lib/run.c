@@ -177,7 +177,8 @@ static void choose_side(struct brig_run *run, int stream)
 static void move_stream(struct brig_run *run, int stream)
 {
     enum pump_state state = pump_read(&run->pump, stream);
-    run->moved |= state == PUMP_MOVED;
+    if (state == PUMP_MOVED)
+        run->moved |= 1u << stream;
     if (state == PUMP_MOVED)
         push_output(run, stream);
     if (state == PUMP_ENDED && run->pump.streams[stream].fd >= 0)
@@ -310,7 +311,7 @@ static void begin_draining(struct brig_run *run)
 static bool drain(struct brig_run *run)
 {
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
-        if (run->pump.streams[i].fd < 0)
+        if (pump_is_done(&run->pump, i))
             continue;
         enum pump_state state = pump_read(&run->pump, i);
         if (state == PUMP_MOVED) {
@@ -321,7 +322,7 @@ static bool drain(struct brig_run *run)
             (state == PUMP_MOVED && run->left_in_pipe[i] <= 0))
             close_stream(run, i);
         choose_side(run, i);
-        if (state == PUMP_MOVED || run->pump.streams[i].fd >= 0)
+        if (state == PUMP_MOVED || !pump_is_done(&run->pump, i))
             return false;
     }
     int stream = 0;
@@ -371,12 +372,16 @@ int brig_run_step(struct brig_run *run)
     if (run->stepped) /* what brig_run_watch() pushed before the first step is part of it */
         run->event_count = 0;
     run->stepped = true;
-    run->moved = false;
+    run->moved = 0;
     if (run->phase == PHASE_OVER)
         return 1;
     int count = epoll_wait(run->epoll, events, SOURCE_COUNT, 0);
     for (int i = 0; i < count; i++)
         handle(run, (enum source)events[i].data.u32);
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR && run->phase < PHASE_DRAINING; i++) {
+        if (pump_has_more(&run->pump, i) && !(run->moved & 1u << i))
+            move_stream(run, i);
+    }
     uint64_t now = clock_now();
     watch_clocks(run, now);
     bool over = run->init_gone || run->deferred;
@@ -385,7 +390,8 @@ int brig_run_step(struct brig_run *run)
     if (run->phase == PHASE_DRAINING && step_draining(run, now))
         return 1;
     bool blocked = run->pump.streams[BRIG_STDOUT].pending || run->pump.streams[BRIG_STDERR].pending;
-    if ((over || run->phase == PHASE_DRAINING) && !blocked)
+    bool more = pump_has_more(&run->pump, BRIG_STDOUT) || pump_has_more(&run->pump, BRIG_STDERR);
+    if ((over || more || run->phase == PHASE_DRAINING) && !blocked)
         step_again(run);
     else
         watch_arm(run);

@@ -61,10 +61,10 @@ struct brig_run {
     bool polled[SOURCE_COUNT]; /* which sources are in the epoll set */
     enum phase phase;
     bool watched, stepped;
-    bool cancelled;          /* by the caller, whatever else ends the run */
-    bool told_memory;        /* the event that memory ran out was pushed */
-    bool moved;              /* a chunk was read in this step, and its event points at it */
-    int left_in_pipe[3];     /* by stream, when the tree was gone */
+    bool cancelled;      /* by the caller, whatever else ends the run */
+    bool told_memory;    /* the event that memory ran out was pushed */
+    unsigned moved;      /* bits by stream: a chunk was read in this step, its event points at it */
+    int left_in_pipe[3]; /* by stream, when the tree was gone */
     uint64_t pids_refused;   /* while the main process lived */
     unsigned memory_looks;   /* since the kernel spoke of memory */
     uint64_t started, armed; /* monotonic; armed: what the timer is set to */

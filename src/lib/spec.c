@@ -224,9 +224,9 @@ static int read_command(const struct reading *r, const struct jsonr *value, stru
 
 static int read_member(const struct reading *r, const struct jsonr *value, struct brig_error *err)
 {
-    char where[256], number[JSONR_NUMBER_SIZE];
+    char where[384], number[JSONR_NUMBER_SIZE];
     const char *name = value->key, *text;
-    snprintf(where, sizeof where, "%.*s: %s%.*s", (int)text_cut(r->name, 120), r->name, r->prefix,
+    snprintf(where, sizeof where, "%.*s: %s%.*s", (int)text_cut(r->name, 240), r->name, r->prefix,
              SHOWN(name));
     if (!r->limits_only && strcmp(name, "command") == 0)
         return read_command(r, value, err);
@@ -296,6 +296,13 @@ static int read_checked(struct reading r, const struct jsonr *object, struct bri
     }
     brig_spec_free(r.spec);
     return ret;
+}
+
+int spec_read_member(struct brig_spec *spec, const struct jsonr *member, const char *name,
+                     struct brig_error *err)
+{
+    struct reading r = {.spec = spec, .origin = BRIG_FROM_SPEC, .name = name, .prefix = ""};
+    return read_member(&r, member, err);
 }
 
 int brig_spec_read_json(struct brig_spec *spec, const char *text, size_t len, const char *name,

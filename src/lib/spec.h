@@ -34,6 +34,11 @@ static inline bool spec_asked(const struct brig_spec *spec, enum key key)
     return spec->values[key].origin != BRIG_FROM_DEFAULT;
 }
 
+/* Set what one member of a JSON object says: a key of the table, or "command". */
+struct jsonr;
+int spec_read_member(struct brig_spec *spec, const struct jsonr *member, const char *name,
+                     struct brig_error *err);
+
 /* NULL without memory. */
 struct brig_spec *spec_copy(const struct brig_spec *spec);
 

@@ -173,6 +173,10 @@ static int start(struct brig_run *run, struct brig *brig, const struct brig_spec
     if (ret == 0)
         ret = pump_init(&run->pump, run->plan.sinks, run->spawned.streams,
                         run->plan.limits.output_bytes, run->plan.truncate_output, err);
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR && ret == 0; i++) {
+        if (run->plan.redact[i])
+            pump_redact(&run->pump, i, run->plan.rules);
+    }
     if (ret == 0)
         ret = feed_start(run, err);
     if (ret == 0)
@@ -205,6 +209,7 @@ int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run 
     int ret = start(run, brig, spec, err);
     if (ret < 0) {
         brig_run_free(run);
+        redact_error(spec, err);
         return ret;
     }
     *out = run;

@@ -172,7 +172,7 @@ def test_spec_may_hold_everything(brig, tmp_path):
     assert result["limits"] == {
         "memory_bytes": 64 << 20, "cpus": 0.5, "pids": 20, "timeout_seconds": 10,
         "kill_after_seconds": 1.5, "cpu_time_seconds": 5, "output_bytes": 1000, "open_files": 50,
-        "file_size_bytes": 1 << 20}
+        "file_size_bytes": 1 << 20, "result_bytes": 16 << 20}
     assert result["labels"] == {"a": "b"}
 
 
@@ -182,28 +182,6 @@ def test_spec_on_stdin(brig):
 
 
 # ---- what is refused -------------------------------------------------------------------------
-
-@pytest.mark.parametrize("options, named", [
-    (["--redact", "on"], "redact"), (["--redact-pattern", "x"], "redact"),
-])
-def test_refused_what_this_version_cannot_enforce(brig, marker, options, named):
-    """Asked for by name and not possible: never silently left out."""
-    done = brig.run(*options, "--", "touch", marker)
-    assert done.returncode == 125
-    assert named in message(done) and "this version" in message(done)
-    assert not marker.exists()
-
-
-@pytest.mark.parametrize("key, value", [("redact", "on")])
-def test_refused_by_variable_and_spec_as_well(brig, tmp_path, marker, key, value):
-    (tmp_path / "spec").write_text(json.dumps({key: value}))
-    env = {**os.environ, "BRIG_" + key.upper(): value}
-    for done in (brig.run("--", "touch", marker, env=env),
-                 brig.run("--spec", tmp_path / "spec", "--", "touch", marker)):
-        assert done.returncode == 125
-        assert key in message(done)
-    assert not marker.exists()
-
 
 @pytest.mark.parametrize("options", [["--network", "host"], ["--redact", "off"]])
 def test_not_refused_what_is_true_anyway(brig, options):

@@ -11,7 +11,7 @@ MIB = 1 << 20
 DEFAULTS = {
     "memory_bytes": 2 << 30, "cpus": 1, "pids": 100, "timeout_seconds": 1800,
     "kill_after_seconds": 3, "cpu_time_seconds": None, "output_bytes": 10 << 20,
-    "open_files": None, "file_size_bytes": None,
+    "open_files": None, "file_size_bytes": None, "result_bytes": 16 << 20,
 }
 
 

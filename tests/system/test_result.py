@@ -12,7 +12,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 KEYS = {
     "schema", "id", "status", "exit_code", "signal", "notes", "stdout", "stdout_encoding",
     "stdout_bytes", "stdout_truncated", "stderr", "stderr_encoding", "stderr_bytes",
-    "stderr_truncated", "usage", "limits", "isolation", "labels", "started_at", "finished_at",
+    "stderr_truncated", "stdout_redacted", "stderr_redacted", "output", "usage", "limits", "isolation", "labels", "started_at", "finished_at",
     "error",
 }
 USAGE = {"wall_seconds", "cpu_user_seconds", "cpu_system_seconds", "memory_peak_bytes",

@@ -1,0 +1,403 @@
+"""Tool calls: results that cannot be forged, arguments that are checked, files that are refused by name."""
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import ROOT, SLOW, WARM, message, processes_with, wait_until
+
+EXAMPLES = os.path.join(ROOT, "examples", "tools")
+PYTHON = "/usr/bin/python3"
+pytestmark = pytest.mark.skipif(bool(WARM), reason="brig call has no --warm")
+
+SEND = """
+import json, os, sys
+def send(text, n=None):
+    data = text.encode() if isinstance(text, str) else text
+    os.write(3, b"%d\\n" % (len(data) if n is None else n))
+    at = 0
+    while at < len(data):
+        at += os.write(3, data[at:at + 65536])
+args = json.load(sys.stdin)
+"""
+
+
+def write_tools(tmp_path, *tools, **top):
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps({"tools": list(tools), **top}))
+    return path
+
+
+def python_tool(code, **more):
+    return {"name": "t", "command": [PYTHON, "-I", "-S", "-c", SEND + code], **more}
+
+
+def call_done(brig, path, tool="t", args=None, *options, **kw):
+    given = [] if args is None else ["--args", args if isinstance(args, str) else json.dumps(args)]
+    return brig.run(tool, "--tools", path, *given, *options, verb="call", **kw)
+
+
+def call(brig, path, tool="t", args=None, *options, **kw):
+    done = call_done(brig, path, tool, args, *options, **kw)
+    assert done.stdout.count(b"\n") == 1, done
+    return json.loads(done.stdout)
+
+
+def call_python(brig, tmp_path, code, args=None, **more):
+    return call(brig, write_tools(tmp_path, python_tool(code, **more)), args=args)
+
+
+# ---- 25: results of all sizes -----------------------------------------------------------------
+
+@pytest.mark.parametrize("size", [0, 1, 65536, 200_000])
+def test_case_25_result_of_any_size(brig, tmp_path, size):
+    answer = call_python(brig, tmp_path, f'send(json.dumps(dict(status="success", output="x" * {size})))')
+    assert (answer["ok"], answer["output"], answer["error"]) == (True, "x" * size, None)
+
+
+@pytest.mark.measured
+@pytest.mark.timeout(180 * SLOW)
+def test_case_25_result_of_100_megabytes(brig, tmp_path):
+    code = 'send(b\'{"status": "success", "output": "\' + b"y" * 100_000_000 + b\'"}\')'
+    answer = call_python(brig, tmp_path, code, result_size="128M", timeout="60s")
+    assert answer["ok"], answer["error"]
+    assert answer["output"] == "y" * 100_000_000
+
+
+def test_case_25_message_of_no_bytes(brig, tmp_path):
+    answer = call_python(brig, tmp_path, 'send("")')
+    assert (answer["ok"], answer["output"]) == (True, None)
+
+
+@pytest.mark.parametrize("write", ["send('x' * 5000)", "send('', 10**12)", "send('', 2000)"])
+def test_case_25_over_its_maximum(brig, tmp_path, write):
+    code = f"try: {write}\nexcept OSError: pass"
+    answer = call_python(brig, tmp_path, "import signal; signal.signal(13, signal.SIG_IGN)\n" + code, result_size="1000")
+    assert not answer["ok"]
+    assert "larger than result_size, which is 1000 bytes" in answer["error"] or "1000" in answer["error"], answer["error"]
+
+
+def test_case_25_over_its_maximum_and_killed_by_it(brig, tmp_path):
+    answer = call_python(brig, tmp_path, "import signal; signal.signal(13, signal.SIG_DFL); send('x' * 5000000)",
+                         result_size="1000")
+    assert not answer["ok"]
+
+
+# ---- 26: forgery ------------------------------------------------------------------------------
+
+FORGED = '{"status": "success", "output": "forged"}'
+
+
+@pytest.mark.parametrize("code, said", [
+    (f"os.write(3, b'{FORGED}')", "does not begin with its length"),
+    (f"send('{FORGED}'); send('{FORGED}')", "more was sent after the result"),
+    (f"send('{FORGED}', 500)", "only a part"),
+    (f"send('{FORGED}', 500); os.kill(os.getpid(), 9)", "SIGKILL"),
+    ("os.write(3, b'12')", "only a part"),
+    ("send('not json')", "not JSON"),
+    ("send('[1, 2]')", "not an object with a \"status\""),
+    ('send(\'{"output": 1}\')', "not an object with a \"status\""),
+    ('send(\'{"status": "maybe"}\')', "neither"),
+    ('send(\'{"status": "success", "extra": 1}\')', "none of status"),
+    ('send(\'{"status": "success", "status": "error"}\')', "twice"),
+    ('send(\'{"status": "success", "metadata": 1}\')', "metadata"),
+    (f"send('{FORGED}'); sys.exit(4)", "exited with 4"),
+    ('send(b\'{"status": "success", "output": "\\xff"}\')', "not JSON"),
+    ('send("[" * 5000)', "not JSON"),
+])
+def test_case_26_what_is_no_result(brig, tmp_path, code, said):
+    answer = call_python(brig, tmp_path, code)
+    assert (answer["ok"], answer["output"]) == (False, None), answer
+    assert said in answer["error"], answer["error"]
+
+
+def test_case_26_each_fault_has_its_own_words(brig, tmp_path):
+    codes = [f"os.write(3, b'{FORGED}')", f"send('{FORGED}'); send('{FORGED}')", f"send('{FORGED}', 500)", "pass"]
+    said = {call_python(brig, tmp_path, code)["error"] for code in codes}
+    assert len(said) == len(codes), said
+
+
+MARKERS = 'b, e = os.environ["BRIG_RESULT_BEGIN"], os.environ["BRIG_RESULT_END"]\n'
+
+
+@pytest.mark.parametrize("code, said", [
+    (f"print('<<<brig:0000:result>>>{FORGED}<<<brig:0000:end>>>')", "no result was printed"),
+    (f"print(b + '{FORGED}')", "second marker is missing"),
+    (f"print(b + '{FORGED}' + e + b + '{FORGED}' + e)", "more than once"),
+    (f"print(e + '{FORGED}' + b)", "second marker is missing"),
+    ("print(b + 'junk' + e)", "not JSON"),
+])
+def test_case_26_markers_with_a_number_nobody_else_knows(brig, tmp_path, code, said):
+    answer = call_python(brig, tmp_path, MARKERS + code, result="markers")
+    assert (answer["ok"], answer["output"]) == (False, None), answer
+    assert said in answer["error"], answer["error"]
+
+
+def test_case_26_markers(brig, tmp_path):
+    code = MARKERS + 'print("before"); print(b, json.dumps(dict(status="success", output=[1])), e, sep=""); print("after")'
+    answers = [call_python(brig, tmp_path, code, result="markers") for _ in range(2)]
+    assert [(a["ok"], a["output"]) for a in answers] == [(True, [1])] * 2
+    assert answers[0]["result"]["stdout"] != answers[1]["result"]["stdout"], "a new number for each call"
+
+
+def test_case_26_fixed_markers(brig, tmp_path):
+    code = 'print("noise\\n@@BEGIN@@", json.dumps(dict(status="success", output="x")), "@@END@@")'
+    answer = call_python(brig, tmp_path, code, result="markers", markers=["@@BEGIN@@", "@@END@@"])
+    assert (answer["ok"], answer["output"]) == (True, "x")
+
+
+# ---- 27, 28, 29 -------------------------------------------------------------------------------
+
+def test_case_27_nothing_of_a_guest_is_evaluated(brig, tmp_path):
+    """A pickle, a program, an entity: bytes like any others."""
+    pickle = b"cos\\nsystem\\n(S'touch " + str(tmp_path / "pwned").encode() + b"'\\ntR."
+    for payload in (f"send({pickle!r})", "send('__import__(\"os\").abort()')", "send('!!python/object/apply:os.abort []')"):
+        answer = call_python(brig, tmp_path, payload)
+        assert not answer["ok"] and "not JSON" in answer["error"]
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_case_28_five_messages_each_naming_its_cause(brig, tmp_path):
+    shutil.copy(os.path.join(EXAMPLES, "brig_tool.py"), tmp_path)
+    bodies = {
+        "SIGSEGV": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+        "exited with 3": "import os; os._exit(3)",
+        "Odd, whose message cannot be shown": "class Odd(Exception):\n        def __str__(self): raise ValueError\n    raise Odd",
+        "cannot be sent as JSON: TypeError": "return object()",
+        "no result was sent": "import os; os._exit(0)",
+    }
+    said = []
+    for expected, body in bodies.items():
+        code = f"import sys; sys.path.insert(0, '.')\nimport brig_tool\ndef tool():\n    {body}\nbrig_tool.main(tool)"
+        answer = call(brig, write_tools(tmp_path, {"name": "t", "command": [PYTHON, "-B", "-c", code]}), cwd=tmp_path)
+        assert not answer["ok"] and expected in answer["error"], (expected, answer["error"])
+        said.append(answer["error"])
+    assert len(set(said)) == 5
+
+
+def test_case_28_last_words_are_shown(brig, tmp_path):
+    answer = call_python(brig, tmp_path, "raise KeyError('the cause')")
+    assert "exited with 1" in answer["error"] and "KeyError: 'the cause'" in answer["error"]
+
+
+def test_case_28_the_tools_own_error(brig, tmp_path):
+    code = 'send(json.dumps(dict(status="error", error="no such \\u201crow\\u201d\\n", metadata=dict(tries=3)))); sys.exit(1)'
+    answer = call_python(brig, tmp_path, code)
+    assert (answer["ok"], answer["error"], answer["metadata"]) == (False, "no such \u201crow\u201d\n", {"tries": 3})
+    done = call_done(brig, write_tools(tmp_path, python_tool(code)))
+    assert done.returncode == 1
+
+
+def test_case_28_timeout_and_memory_are_named(brig, tmp_path):
+    answer = call_python(brig, tmp_path, "import time; time.sleep(60)", timeout=0.3 * SLOW, kill_after="100ms")
+    assert not answer["ok"] and answer["error"].startswith("timeout: ")
+    answer = call_python(brig, tmp_path, "x = b'x' * (300 << 20)", memory="100M")
+    assert not answer["ok"] and answer["error"].startswith("memory_limit: ")
+
+
+def test_case_29_prints_stay_beside_the_result(brig, tmp_path):
+    code = 'print("to stdout"); print("to stderr", file=sys.stderr); send(json.dumps(dict(status="success", output=1)))'
+    done = call_done(brig, write_tools(tmp_path, python_tool(code)))
+    answer = json.loads(done.stdout)
+    assert (answer["output"], answer["result"]["stdout"], answer["result"]["stderr"]) == (1, "to stdout\n", "to stderr\n")
+    assert done.stderr == b""
+
+
+# ---- 35: configuration ------------------------------------------------------------------------
+
+def test_case_35_arguments_are_in_no_file_and_on_no_command_line(brig, tmp_path):
+    """While the tool runs, its arguments are nowhere to be seen on the machine: no file, no command line."""
+    secret = "arg" + os.urandom(12).hex()
+    marker = tmp_path / "up"
+    code = f'open({str(marker)!r}, "w").close(); import time; time.sleep(60)'
+    args = tmp_path / "args"
+    args.write_text(json.dumps({"secret": secret}))
+    process = brig.start("t", "--tools", write_tools(tmp_path, python_tool(code)), "--args", "-", verb="call",
+                         stdin=open(args, "rb"), cwd=tmp_path)
+    assert wait_until(marker.exists, 20)
+    args.unlink()
+    try:
+        assert not processes_with(secret)
+        seen = subprocess.run(["grep", "-rls", secret, "/tmp", "/run", "/var/tmp", "/dev/shm"], check=False,
+                              capture_output=True, timeout=60 * SLOW)
+        assert seen.stdout == b""
+    finally:
+        process.terminate()
+        process.communicate(timeout=20 * SLOW)
+
+
+# ---- arguments --------------------------------------------------------------------------------
+
+ECHO = python_tool('send(json.dumps(dict(status="success", output=args)))', input_schema={
+    "type": "object", "properties": {"n": {"type": "integer", "maximum": 9}, "s": {"type": "string"}},
+    "additionalProperties": False})
+
+
+@pytest.mark.parametrize("args, said", [
+    ({"n": 10}, "/n: must be <= 9"), ({"m": 1}, "/m: no such property"), ({"n": "x"}, "/n:"), ([], "not a JSON object"),
+    ("{", "line 1"), ("{} {}", "line 1"), ('{"n":1,"n":2}', "duplicate"), ("nope", "line 1"),
+    ('{"s":' + "[" * 3000, "depth"), (b'{"s": "\xff"}', "UTF-8"),
+])
+def test_arguments_that_do_not_fit_are_refused(brig, tmp_path, marker, args, said):
+    tool = {**ECHO, "command": ["touch", str(marker)]}
+    if isinstance(args, bytes):
+        (tmp_path / "a").write_bytes(args)
+        args = f"@{tmp_path / 'a'}"
+    done = call_done(brig, write_tools(tmp_path, tool), "t", args)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert (answer["ok"], answer["denied"], answer["result"]) == (False, True, None)
+    assert said in answer["reason"] and said in message(done), answer["reason"]
+    assert not marker.exists()
+
+
+def test_arguments_too_large(brig, tmp_path):
+    (tmp_path / "a").write_text('{"s": "' + "x" * (5 << 20) + '"}')
+    answer = call(brig, write_tools(tmp_path, ECHO), "t", f"@{tmp_path / 'a'}")
+    assert answer["denied"] and "larger than" in answer["reason"]
+
+
+def test_arguments_arrive_as_they_were(brig, tmp_path):
+    args = {"n": 3, "s": "a\"b\\c\nd\u00e9\U0001f600" * 20000}
+    (tmp_path / "a").write_text(json.dumps(args))
+    answer = call(brig, write_tools(tmp_path, ECHO), "t", f"@{tmp_path / 'a'}")
+    assert answer["ok"] and answer["output"] == args
+    done = brig.run("t", "--tools", tmp_path / "tools.json", "--args", "-", verb="call", input=b'{"n": 4}')
+    assert json.loads(done.stdout)["output"] == {"n": 4}
+
+
+def test_unknown_tool_is_refused_with_the_names_there_are(brig, tmp_path):
+    done = call_done(brig, write_tools(tmp_path, ECHO), "x\x1b[31m")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 2 and answer["denied"]
+    assert "there are: t" in answer["reason"] and "\x1b" not in done.stderr.decode()
+
+
+def test_call_id_is_kept_or_made(brig, tmp_path):
+    path = write_tools(tmp_path, ECHO)
+    assert call(brig, path, "t", None, "--call-id", "id 1")["call_id"] == "id 1"
+    assert re.fullmatch("c[0-9a-f]{16}", call(brig, path)["call_id"])
+    assert call(brig, path, "t", None, "--call-id", "x" * 129)["denied"]
+
+
+def test_output_that_does_not_fit_its_schema(brig, tmp_path):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    for output, ok in (({"n": 1}, True), ({"n": "1"}, False), ([], False), (None, False)):
+        code = f"send(json.dumps(dict(status='success', output={output!r})))"
+        answer = call_python(brig, tmp_path, code, output_schema=schema)
+        assert answer["ok"] == ok and (ok or answer["error"].startswith("output: ")), answer
+
+
+# ---- tools files ------------------------------------------------------------------------------
+
+GOOD = {"name": "t", "command": ["/bin/true"]}
+
+
+@pytest.mark.parametrize("text, said", [
+    ("", "line 1"), ("nope", "line 1"), ("[]", "not a JSON object"), ("{}", "tools: is missing"),
+    ('{"tools": {}}', "not an array"), ('{"tools": [1]}', "tool 1: is not an object"),
+    ({"tools": [], "more": 1}, "more: is not a key"), ({"tools": [], "defaults": []}, "defaults: is not an object"),
+    ({"tools": [{"command": ["x"]}]}, "tool 1: name"), ({"tools": [{"name": "a b", "command": ["x"]}]}, "name: has to be"),
+    ({"tools": [GOOD, GOOD]}, "tool t: name: there are two"), ({"tools": [{"name": "t"}]}, "tool t: command: is missing"),
+    ({"tools": [{**GOOD, "command": []}]}, "tool t: command"), ({"tools": [{**GOOD, "command": [1]}]}, "tool t: command[0]"),
+    ({"tools": [{**GOOD, "comand": 1}]}, "tool t: comand: is not a key"),
+    ({"tools": [{**GOOD, "memory": "lots"}]}, "tool t: memory"), ({"tools": [{**GOOD, "stdin": "/x"}]}, "stdin: is set by brig"),
+    ({"tools": [{**GOOD, "channel": "off"}]}, "channel: is set by brig"),
+    ({"tools": [{**GOOD, "result": "pickle"}]}, "result: \"pickle\" is not one of"),
+    ({"tools": [{**GOOD, "markers": ["a", "b"]}]}, "markers: only with"),
+    ({"tools": [{**GOOD, "result": "markers", "markers": ["a"]}]}, "markers: is not an array of two"),
+    ({"tools": [{**GOOD, "input_schema": []}]}, "input_schema: is not an object"),
+    ({"tools": [{**GOOD, "input_schema": {"type": "text"}}]}, "tool t: input_schema"),
+    ({"tools": [{**GOOD, "input_schema": {"properties": {"a": {"pattern": "("}}}}]}, "/properties/a"),
+    ({"tools": [{**GOOD, "input_schema": {"frobnicate": 1}}]}, "frobnicate"),
+    ({"tools": [{**GOOD, "result": "stdout", "output_schema": {}}]}, "output_schema: not with"),
+    ({"tools": [{**GOOD, "title": 1}]}, "title: is not a string"), ({"tools": [{**GOOD, "annotations": 1}]}, "annotations"),
+    ({"tools": [GOOD], "defaults": {"command": ["x"]}}, "defaults: command"),
+    ({"tools": [GOOD], "defaults": {"pids": "none"}}, "defaults: pids"),
+])
+def test_bad_tools_file_names_file_tool_and_key(brig, tmp_path, marker, text, said):
+    path = tmp_path / "tools.json"
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    for done in (brig.run(path, verb="tools"), call_done(brig, path)):
+        assert done.returncode == 2, done
+        assert said in message(done) and "tools.json" in message(done), message(done)
+
+
+@pytest.mark.parametrize("command, code", [(["/opt/none"], 127), (["/root/.profile"], 127)])
+def test_command_outside_the_view_is_found_by_the_check(brig, tmp_path, command, code):
+    path = write_tools(tmp_path, {"name": "bad", "command": command}, GOOD)
+    done = brig.run(path, verb="tools", cwd=tmp_path)
+    assert done.returncode == code
+    text = done.stdout.decode()
+    assert f"tools.json: tool bad: command: " in text and "ok      t" in text, text
+
+
+def test_defaults_are_inherited_one_by_one(brig, tmp_path):
+    tools = [{**ECHO, "name": "a"}, {**ECHO, "name": "b", "memory": "300M", "env": {"B": "2"}}]
+    path = write_tools(tmp_path, *tools, defaults={"memory": "200M", "pids": 33, "env": {"A": "1"}})
+    limits = {name: call(brig, path, name)["result"]["limits"] for name in "ab"}
+    assert {k: (v["memory_bytes"] >> 20, v["pids"]) for k, v in limits.items()} == {"a": (200, 33), "b": (300, 33)}
+
+
+def test_tools_as_json_and_their_schema(brig, tmp_path):
+    listed = json.loads(brig.run("--json", os.path.join(EXAMPLES, "tools.json"), verb="tools", cwd=EXAMPLES).stdout)
+    assert [t["name"] for t in listed] == ["count", "checksum", "sort", "primes", "calendar"]
+    assert listed[0]["input_schema"]["required"] == ["text"]
+    schema = json.loads(brig.run("--schema", verb="tools").stdout)
+    with open(os.path.join(ROOT, "docs", "tools.schema.json"), encoding="utf-8") as published:
+        assert json.load(published) == schema, "make it anew: brig tools --schema | python3 -m json.tool > docs/tools.schema.json"
+
+
+@pytest.mark.parametrize("arguments, said", [
+    ([], "no tool"), (["t"], "--tools"), (["t", "--tools"], "wants a value"), (["t", "--tools", "/none"], "/none"),
+    (["t", "u", "--tools", "x"], "one word too many"), (["t", "--tool", "x"], "unknown option"),
+    (["t", "--quiet=1", "--tools", "x"], "takes no value"),
+])
+def test_wrong_uses_of_call(brig, arguments, said):
+    done = brig.run(*arguments, verb="call")
+    assert done.returncode == 2 and said in message(done)
+
+
+# ---- every language ---------------------------------------------------------------------------
+
+@pytest.fixture(scope="module", name="examples")
+def copy_examples(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("examples") / "tools"
+    shutil.copytree(EXAMPLES, folder)
+    subprocess.run(["gcc", "-O2", "-o", folder / "primes", folder / "primes.c"], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("tool, args, output", [
+    ("count", {"text": "a b A", "most": 2}, {"a": 2, "b": 1}),
+    ("checksum", {"text": "abc"}, {"sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}),
+    ("sort", {"items": ["b", "\u00e9", "a"]}, {"sorted": ["a", "b", "\u00e9"]}),
+    ("primes", {"up_to": 20}, {"primes": [2, 3, 5, 7, 11, 13, 17, 19]}),
+])
+def test_tool_in_every_language(brig, examples, tool, args, output):
+    answer = call(brig, examples / "tools.json", tool, args, cwd=examples)
+    assert (answer["ok"], answer["output"]) == (True, output), answer
+
+
+def test_all_that_is_printed_is_the_output(brig, tmp_path):
+    tools = [{"name": "t", "result": "stdout", "command": ["printf", "a\\nb"]},
+             {"name": "b", "result": "stdout", "command": ["printf", "\\377"]},
+             {"name": "f", "result": "stdout", "command": ["sh", "-c", "echo part; echo why >&2; exit 3"]}]
+    path = write_tools(tmp_path, *tools)
+    assert call(brig, path)["output"] == "a\nb"
+    assert call(brig, path, "b")["output"] == {"encoding": "base64", "data": "/w=="}
+    answer = call(brig, path, "f")
+    assert (answer["ok"], answer["output"], answer["error"]) == (False, None, "the tool exited with 3; stderr ends with: why")
+
+
+def test_cancelled_call_ends_its_tool(brig, tmp_path, marker):
+    code = f'open({str(marker)!r}, "w").close(); import time; time.sleep(60)'
+    process = brig.start("t", "--tools", write_tools(tmp_path, python_tool(code)), verb="call", cwd=tmp_path)
+    assert wait_until(marker.exists, 20)
+    process.terminate()
+    out, _ = process.communicate(timeout=20 * SLOW)
+    assert process.returncode == 143
+    answer = json.loads(out)
+    assert not answer["ok"] and answer["error"].startswith("cancelled: ")
