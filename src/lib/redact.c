@@ -152,7 +152,7 @@ int redactor_feed(struct redactor *r, const char *bytes, size_t len, struct buf 
 
 int redactor_end(struct redactor *r, struct buf *out)
 {
-    return feed_piece(r, NULL, 0, true, out);
+    return feed_piece(r, "", 0, true, out);
 }
 
 size_t redactor_held(const struct redactor *r)

@@ -1,11 +1,11 @@
 /* The scan for the built-in rules.
  *
- * Each rule begins with a literal, its trigger, of three bytes or more. Whatever its place, a pair
- * of its first three bytes lies at an even distance from where the scan began: so only every second
- * pair of the text is looked up, in a bitmap of all pairs of bytes. Where that says yes the
- * triggers are compared, then what is known to follow them, and only then is the rule's regex
+ * Each rule begins with a literal, its trigger, of three bytes or more. Of each trigger two pairs
+ * of bytes are known, the rarest at an even and at an odd distance from its beginning: so it is
+ * enough to look up every second pair of the text, in a bitmap of all pairs. Where that says yes
+ * the trigger is compared, then what is known to follow it, and only then is the rule's regex
  * asked; it is compiled when that happens first. The rest of a secret, of any length, is swallowed
- * without one. */
+ * without. */
 #include "redact_stage.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 
 #define TRIGGERS_MAX 64
 #define RULES_MAX    64
+#define PAIRS_MAX    255
+#define TRIGGER_LEN  16    /* at most */
+#define SHAPE_LEN    256   /* so far is looked without a regex */
+#define TABLE_FROM   32768 /* bytes of text; before that the table costs more than it saves */
 #define JIT_FROM     16 /* uses of a rule; compiling to machine code takes some ten times as long */
 #define JOIN         1024 /* bytes that are copied behind what is held, to go on without a copy */
-
-struct set {
-    uint32_t bits[8];
-};
 
 struct trigger {
     const char *text;
@@ -29,30 +29,37 @@ struct trigger {
     uint64_t rules; /* bits */
 };
 
+/* A pair of bytes in a trigger. */
+struct pair {
+    uint16_t value;
+    uint8_t trigger, distance; /* distance: from the beginning of the trigger */
+    uint8_t next;              /* the next one with the same hash, + 1 */
+};
+
+/* What must follow the trigger of a rule: some of `skip`, one of `then`, some of `skip2`, one of
+ * `then2`. */
+struct shape {
+    struct redact_set skip, then, skip2, then2;
+};
+
 struct redact_catalog {
     uint64_t rules;
     bool ready;
     size_t trigger_count;
     struct trigger triggers[TRIGGERS_MAX];
     uint8_t first[256]; /* the first trigger that begins with a byte, + 1 */
-    struct set skip[RULES_MAX], then[RULES_MAX];
-    struct set tails[REDACT_TAILS]; /* what stops a tail */
+    uint64_t shaped;    /* bits of the rules whose shape is made */
+    struct shape shapes[RULES_MAX];
     pcre2_match_data *match;
     pcre2_code *codes[RULES_MAX];
     unsigned uses[RULES_MAX];
-    uint32_t pairs[65536 / 32];
+    size_t pair_count;
+    struct pair pairs[PAIRS_MAX];
+    uint8_t hashed[256]; /* the first pair with a hash, + 1 */
+    uint32_t bitmap[65536 / 32];
+    uint8_t *table; /* the same with a byte for each; made when enough was scanned */
+    size_t scanned;
 };
-
-static bool set_has(const struct set *set, char c)
-{
-    return set->bits[(unsigned char)c / 32] >> ((unsigned char)c % 32) & 1;
-}
-
-static void set_add(struct set *set, const char *bytes)
-{
-    for (; *bytes; bytes++)
-        set->bits[(unsigned char)*bytes / 32] |= UINT32_C(1) << ((unsigned char)*bytes % 32);
-}
 
 static char folded(char c)
 {
@@ -74,7 +81,12 @@ static unsigned pair_at(const char *text)
 static unsigned has_pair(const struct redact_catalog *catalog, const char *text)
 {
     unsigned pair = pair_at(text);
-    return catalog->pairs[pair / 32] >> (pair % 32) & 1;
+    return catalog->bitmap[pair / 32] >> (pair % 32) & 1;
+}
+
+static unsigned hash(unsigned pair)
+{
+    return (pair * 0x9e35u >> 8) & 0xff;
 }
 
 /* ---- making ready -------------------------------------------------------------------------- */
@@ -96,16 +108,49 @@ void redact_catalog_free(struct redact_catalog *catalog)
     for (size_t i = 0; i < RULES_MAX; i++)
         pcre2_code_free(catalog->codes[i]);
     pcre2_match_data_free(catalog->match);
+    free(catalog->table);
     free(catalog);
 }
 
-static void add_pairs(struct redact_catalog *catalog, const struct trigger *trigger, size_t at)
+/* How common a byte is, from 0 on: letters in the order of English text. */
+static unsigned commonness(char c)
 {
-    for (unsigned which = 0; which < (trigger->fold ? 4 : 1); which++) {
-        char pair[2] = {trigger->text[at], trigger->text[at + 1]};
-        pair[0] = which & 1 ? upper(pair[0]) : pair[0];
-        pair[1] = which & 2 ? upper(pair[1]) : pair[1];
-        catalog->pairs[pair_at(pair) / 32] |= UINT32_C(1) << (pair_at(pair) % 32);
+    static const char order[] = "zqjxkvbpygfwmculdrhsnioate";
+    const char *at = strchr(order, c);
+    return at ? (unsigned)(at - order) + 1 : 6;
+}
+
+static size_t rarest_pair(const struct trigger *trigger, size_t from)
+{
+    size_t best = from;
+    /* Not the last pair of a long one, which the first of another may be. */
+    size_t end = trigger->len > 4 ? trigger->len - 2u : trigger->len - 1u;
+    for (size_t i = from; i < end; i += 2)
+        if (commonness(trigger->text[i]) * commonness(trigger->text[i + 1]) <
+            commonness(trigger->text[best]) * commonness(trigger->text[best + 1]))
+            best = i;
+    return best;
+}
+
+static void add_pair(struct redact_catalog *catalog, unsigned value, size_t trigger,
+                     size_t distance)
+{
+    struct pair *pair = &catalog->pairs[catalog->pair_count++];
+    uint8_t *first = &catalog->hashed[hash(value)];
+    *pair = (struct pair){(uint16_t)value, (uint8_t)trigger, (uint8_t)distance, *first};
+    *first = (uint8_t)catalog->pair_count;
+    catalog->bitmap[value / 32] |= UINT32_C(1) << (value % 32);
+}
+
+static void add_pairs(struct redact_catalog *catalog, size_t number, size_t distance)
+{
+    const struct trigger *trigger = &catalog->triggers[number];
+    const char *text = trigger->text + distance;
+    for (unsigned which = 0; which < 4; which++) {
+        char pair[2] = {which & 1 ? upper(text[0]) : text[0], which & 2 ? upper(text[1]) : text[1]};
+        bool same = ((which & 1) && pair[0] == text[0]) || ((which & 2) && pair[1] == text[1]);
+        if (!same && (which == 0 || trigger->fold))
+            add_pair(catalog, pair_at(pair), number, distance);
     }
 }
 
@@ -127,8 +172,8 @@ static struct trigger *add_trigger(struct redact_catalog *catalog, const char *t
     }
     struct trigger *trigger = &catalog->triggers[catalog->trigger_count++];
     *trigger = (struct trigger){.text = text, .len = (uint8_t)len, .fold = fold};
-    add_pairs(catalog, trigger, 0);
-    add_pairs(catalog, trigger, 1);
+    add_pairs(catalog, catalog->trigger_count - 1, rarest_pair(trigger, 0));
+    add_pairs(catalog, catalog->trigger_count - 1, rarest_pair(trigger, 1));
     link_first(catalog, text[0], (uint8_t)catalog->trigger_count);
     if (fold)
         link_first(catalog, upper(text[0]), (uint8_t)catalog->trigger_count);
@@ -146,21 +191,22 @@ static void make_ready(struct redact_catalog *catalog)
             add_trigger(catalog, t, len, rule->fold)->rules |= UINT64_C(1) << i;
             t += len + (t[len] == '|');
         }
-        if (rule->then) {
-            set_add(&catalog->skip[i], rule->skip);
-            set_add(&catalog->then[i], rule->then);
-        }
-    }
-    for (size_t i = 0; i < REDACT_TAILS; i++) {
-        const struct redact_tail_info *tail = &redact_tails[i];
-        if (tail->only)
-            set_add(&catalog->tails[i], tail->only);
-        for (size_t j = 0; tail->only && j < 8; j++)
-            catalog->tails[i].bits[j] = ~catalog->tails[i].bits[j];
-        if (tail->stop)
-            set_add(&catalog->tails[i], tail->stop);
     }
     catalog->ready = true;
+}
+
+static const struct shape *shape_of(struct redact_catalog *catalog, size_t i)
+{
+    struct shape *shape = &catalog->shapes[i];
+    const char *const *bytes = redact_table[i].shape;
+    if (!(catalog->shaped >> i & 1)) {
+        redact_set_add(&shape->skip, bytes[0]);
+        redact_set_add(&shape->then, bytes[1]);
+        redact_set_add(&shape->skip2, bytes[2]);
+        redact_set_add(&shape->then2, bytes[3]);
+        catalog->shaped |= UINT64_C(1) << i;
+    }
+    return shape;
 }
 
 /* ---- is there a secret at this place? ------------------------------------------------------ */
@@ -221,9 +267,16 @@ static int ask_regex(struct redact_catalog *catalog, size_t i, const struct text
     return YES;
 }
 
+static size_t skip(const struct redact_set *set, const struct text *text, size_t at, size_t end)
+{
+    while (at < end && redact_set_has(set, text->bytes[at]))
+        at++;
+    return at;
+}
+
 /* What the rule's regex would say as well, for less. */
-static bool may_match(const struct redact_catalog *catalog, size_t i, const struct text *text,
-                      size_t at, size_t behind)
+static bool may_match(struct redact_catalog *catalog, size_t i, const struct text *text, size_t at,
+                      size_t behind)
 {
     const struct redact_rule *rule = &redact_table[i];
     if (rule->word && at) {
@@ -233,17 +286,24 @@ static bool may_match(const struct redact_catalog *catalog, size_t i, const stru
             (before >= '0' && before <= '9'))
             return false;
     }
-    if (!rule->then)
+    const struct shape *shape = shape_of(catalog, i);
+    size_t end = text->end - behind > SHAPE_LEN ? behind + SHAPE_LEN : text->end;
+    bool open = end < text->end || !text->final; /* more follows */
+    if (!*rule->shape[1])
         return true;
-    while (behind < text->end && set_has(&catalog->skip[i], text->bytes[behind]))
-        behind++;
-    return behind == text->end ? !text->final : set_has(&catalog->then[i], text->bytes[behind]);
+    at = skip(&shape->skip, text, behind, end);
+    if (at == end || !redact_set_has(&shape->then, text->bytes[at]))
+        return at == end && open;
+    if (!*rule->shape[3])
+        return true;
+    at = skip(&shape->skip2, text, at + 1, end);
+    return at == end ? open : redact_set_has(&shape->then2, text->bytes[at]);
 }
 
 static enum answer compare(const struct trigger *trigger, const struct text *text, size_t at)
 {
     size_t left = text->end - at, n = trigger->len < left ? trigger->len : left;
-    for (size_t i = 1; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         char c = text->bytes[at + i];
         if (trigger->text[i] != (trigger->fold ? folded(c) : c))
             return NO;
@@ -280,127 +340,86 @@ static int ask(struct redact_catalog *catalog, const struct text *text, size_t a
     return NO;
 }
 
-/* Looks for the next secret from *at on, and sets it to where it stopped: the end with NO. */
-static int find(struct redact_catalog *catalog, const struct text *text, size_t *at,
-                struct found *found)
+/* The triggers with this pair, which is at `i`. No trigger begins inside of another one before that
+ * one's pair, so that the first to be found is the first. */
+static int ask_pair(struct redact_catalog *catalog, const struct text *text, size_t from, size_t i,
+                    size_t *at, struct found *found)
 {
-    const char *bytes = text->bytes;
-    size_t next = *at; /* all before it was asked */
-    int answer = NO;
-    for (size_t i = *at; i < text->end;) {
-        while (i + 17 <= text->end &&
-               !(has_pair(catalog, bytes + i) | has_pair(catalog, bytes + i + 2) |
-                 has_pair(catalog, bytes + i + 4) | has_pair(catalog, bytes + i + 6) |
-                 has_pair(catalog, bytes + i + 8) | has_pair(catalog, bytes + i + 10) |
-                 has_pair(catalog, bytes + i + 12) | has_pair(catalog, bytes + i + 14)))
-            i += 16;
-        /* A trigger may begin with this pair or one byte before it; near the end it may be cut. */
-        bool near = text->end - i < 3;
-        if (near || has_pair(catalog, bytes + i)) {
-            size_t last = near ? text->end - 1 : i;
-            for (size_t p = i > next ? i - 1 : next; p <= last; p++) {
-                answer = ask(catalog, text, p, found);
-                if (answer != NO) {
-                    *at = p;
-                    return answer;
-                }
-            }
-            next = last + 1;
-        }
-        i += 2;
+    unsigned value = pair_at(text->bytes + i);
+    for (uint8_t n = catalog->hashed[hash(value)]; n; n = catalog->pairs[n - 1].next) {
+        const struct pair *pair = &catalog->pairs[n - 1];
+        if (pair->value != value || i < from + pair->distance)
+            continue;
+        *at = i - pair->distance;
+        if (compare(&catalog->triggers[pair->trigger], text, *at) != YES) /* cut: see ask_end */
+            continue;
+        int answer = ask(catalog, text, *at, found);
+        if (answer != NO)
+            return answer;
+    }
+    return NO;
+}
+
+/* A trigger that the end of the text has cut, its pairs with it. */
+static enum answer ask_end(const struct redact_catalog *catalog, const struct text *text,
+                           size_t from, size_t *at)
+{
+    size_t first = text->end - from > TRIGGER_LEN ? text->end - TRIGGER_LEN : from;
+    for (*at = first; *at < text->end && !text->final; ++*at) {
+        uint8_t n = catalog->first[(unsigned char)text->bytes[*at]];
+        for (; n; n = catalog->triggers[n - 1].next)
+            if (compare(&catalog->triggers[n - 1], text, *at) == WAIT)
+                return WAIT;
     }
     *at = text->end;
     return NO;
 }
 
-/* ---- what follows -------------------------------------------------------------------------- */
-
-static bool is_base64(char c)
+static void make_table(struct redact_catalog *catalog)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
-           c == '/' || c == '=';
+    catalog->table = calloc(65536, 1); /* may fail: then it goes without */
+    for (size_t i = 0; catalog->table && i < catalog->pair_count; i++)
+        catalog->table[catalog->pairs[i].value] = 1;
 }
 
-/* Does the private key go on with this byte? It ends with its END line; or, if that does not come,
- * before the end of the third line in a row that has nothing of a key in it. */
-static bool key_takes(struct redact_scan *scan, char c)
+/* To the first sixteen bytes of which one of the eight pairs is known, or the last of the text. */
+static size_t skip_unknown(const struct redact_catalog *catalog, const char *bytes, size_t i,
+                           size_t end)
 {
-    static const char word[] = "END";
-    if (scan->key.ending) {
-        if (c == '\r' || c == '\n' || scan->key.dashes == 5)
-            return false;
-        scan->key.dashes = c == '-' ? scan->key.dashes + 1 : 0;
-        return true;
-    }
-    if (c == '-') {
-        scan->key.dashes++;
-        scan->key.letters = 0;
-    } else {
-        bool in_word = (scan->key.letters || scan->key.dashes >= 5) && c == word[scan->key.letters];
-        scan->key.letters = in_word ? scan->key.letters + 1 : 0;
-        scan->key.dashes = 0;
-        if (scan->key.letters == 3) {
-            scan->key.ending = true;
-            return true;
-        }
-    }
-    if (c == '\n') {
-        if (scan->key.longest >= 16)
-            scan->key.misses = 0;
-        else if (!scan->key.blank && ++scan->key.misses == 3)
-            return false;
-        scan->key.run = scan->key.longest = 0;
-        scan->key.blank = true;
-        return true;
-    }
-    scan->key.run = is_base64(c) ? scan->key.run + 1 : 0;
-    if (scan->key.run > scan->key.longest)
-        scan->key.longest = scan->key.run;
-    scan->key.blank = scan->key.blank && (c == ' ' || c == '\t' || c == '\r');
-    return true;
-}
-
-static bool string_takes(struct redact_scan *scan, const struct set *stop, char c)
-{
-    if (scan->backslashes) {
-        scan->backslashes = 0;
-        return c != '\r' && c != '\n';
-    }
-    scan->backslashes = c == '\\';
-    return !set_has(stop, c);
-}
-
-/* A string in a string: \" is its end, while more than one backslash belongs to it. */
-static bool escaped_takes(struct redact_scan *scan, const struct set *stop, char c, struct buf *out)
-{
-    unsigned before = scan->backslashes;
-    scan->backslashes = c == '\\' ? before + 1 : 0;
-    if (c != '"' || before == 0)
-        return !set_has(stop, c);
-    if (before == 1)
-        buf_add(out, "\\", 1);
-    return before > 1;
-}
-
-/* From `at` on as far as the secret goes; scan->inside is NULL where it ended. */
-static size_t swallow(struct redact_scan *scan, const char *bytes, size_t at, size_t end,
-                      struct buf *out)
-{
-    enum redact_tail tail = scan->inside->tail;
-    const struct set *stop = &scan->catalog->tails[tail];
-    for (; at < end; at++) {
-        bool takes = tail == REDACT_TAIL_KEY ? key_takes(scan, bytes[at])
-                     : tail == REDACT_TAIL_DOUBLE || tail == REDACT_TAIL_SINGLE
-                         ? string_takes(scan, stop, bytes[at])
-                     : tail == REDACT_TAIL_ESCAPED ? escaped_takes(scan, stop, bytes[at], out)
-                                                   : !set_has(stop, bytes[at]);
-        if (!takes) {
-            scan->inside = NULL;
+    const uint8_t *t = catalog->table;
+    for (const char *b = bytes + i; t && i + 16 <= end; i += 16, b += 16)
+        if (t[pair_at(b)] | t[pair_at(b + 2)] | t[pair_at(b + 4)] | t[pair_at(b + 6)] |
+            t[pair_at(b + 8)] | t[pair_at(b + 10)] | t[pair_at(b + 12)] | t[pair_at(b + 14)])
             break;
+    for (const char *b = bytes + i; !t && i + 16 <= end; i += 16, b += 16)
+        if (has_pair(catalog, b) | has_pair(catalog, b + 2) | has_pair(catalog, b + 4) |
+            has_pair(catalog, b + 6) | has_pair(catalog, b + 8) | has_pair(catalog, b + 10) |
+            has_pair(catalog, b + 12) | has_pair(catalog, b + 14))
+            break;
+    return i;
+}
+
+/* Looks for the next secret from *at on, and sets it to where it stopped: the end with NO. */
+static int find(struct redact_catalog *catalog, const struct text *text, size_t *at,
+                struct found *found)
+{
+    const char *bytes = text->bytes;
+    size_t from = *at, i = from;
+    while (i + 2 <= text->end) {
+        i = skip_unknown(catalog, bytes, i, text->end);
+        size_t end = i + 16 <= text->end ? i + 16 : text->end;
+        for (; i + 2 <= end; i += 2) {
+            if (!has_pair(catalog, bytes + i))
+                continue;
+            int answer = ask_pair(catalog, text, from, i, at, found);
+            if (answer != NO)
+                return answer;
         }
     }
-    return at;
+    return (int)ask_end(catalog, text, from, at);
 }
+
+/* ---- the text -------------------------------------------------------------------------------- */
 
 static void begin_secret(struct redact_scan *scan, const struct found *found, struct buf *out)
 {
@@ -408,10 +427,7 @@ static void begin_secret(struct redact_scan *scan, const struct found *found, st
     buf_text(out, found->rule->name);
     buf_add(out, "]", 1);
     scan->count++;
-    scan->inside = found->rule;
-    scan->backslashes = 0;
-    memset(&scan->key, 0, sizeof scan->key);
-    scan->key.blank = true;
+    redact_tail_begin(scan, found->rule);
 }
 
 /* Shows what may be shown of text[*at..end) and sets *at to the first byte that must wait. */
@@ -421,7 +437,7 @@ static int scan_text(struct redact_scan *scan, const struct text *text, size_t *
     while (*at < text->end && answer != WAIT) {
         struct found found;
         if (scan->inside)
-            *at = swallow(scan, text->bytes, *at, text->end, out);
+            *at = redact_tail_swallow(scan, text->bytes, *at, text->end, out);
         size_t from = *at;
         if (scan->inside)
             break;
@@ -457,6 +473,8 @@ int redact_scan_feed(struct redact_scan *scan, const char *bytes, size_t len, bo
     }
     if (!scan->catalog->ready)
         make_ready(scan->catalog);
+    if (scan->catalog->scanned < TABLE_FROM && (scan->catalog->scanned += len) >= TABLE_FROM)
+        make_table(scan->catalog);
     /* What is at hand already, with some of what is new: until the place is in the new bytes, and
      * there are enough of them before it to look back at. */
     while (window->len && (at < len || (final && window->start < window->len))) {

@@ -28,10 +28,17 @@ struct redact_catalog;
 int redact_catalog_new(struct redact_catalog **out, uint64_t rules); /* bit i: row i of the table */
 void redact_catalog_free(struct redact_catalog *catalog);
 
+struct redact_set { /* of bytes */
+    uint32_t bits[8];
+};
+bool redact_set_has(const struct redact_set *set, char c);
+void redact_set_add(struct redact_set *set, const char *bytes); /* ^ before them: all but these */
+
 struct redact_scan {
     struct redact_catalog *catalog; /* NULL: all passes */
     struct redact_window window;
     const struct redact_rule *inside; /* the rule whose secret goes on, or NULL */
+    struct redact_set stop;           /* what ends it */
     unsigned backslashes;             /* how many there were just now */
     struct {
         unsigned dashes, letters, run, longest, misses;
@@ -39,6 +46,12 @@ struct redact_scan {
     } key; /* of REDACT_TAIL_KEY */
     uint64_t count;
 };
+/* The secret of this rule begins; its tail, from `at` on as far as it goes: where it ended, then
+ * scan->inside is NULL, or `end`. */
+void redact_tail_begin(struct redact_scan *scan, const struct redact_rule *rule);
+size_t redact_tail_swallow(struct redact_scan *scan, const char *bytes, size_t at, size_t end,
+                           struct buf *out);
+
 void redact_scan_done(struct redact_scan *scan);
 int redact_scan_feed(struct redact_scan *scan, const char *bytes, size_t len, bool final,
                      struct buf *out);

@@ -1,7 +1,7 @@
 /* The built-in rules of redaction. Data only: redact.c is what uses it.
  *
- * Each rule that has a left neighbour to look at, does so itself; `word`, `skip` and `then` only
- * repeat what its regex says in a form that costs less. What counts as a value is a balance: see
+ * Each rule that has a left neighbour to look at, does so itself; `word` and `shape` only repeat
+ * what its regex says in a form that costs less. What counts as a value is a balance: see
  * bench/redact.c --corpus, which shows what the rules find in source code, where there is nothing.
  */
 #include "redact_table.h"
@@ -9,15 +9,15 @@
 #define ALNUM "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 const struct redact_tail_info redact_tails[REDACT_TAILS] = {
-    [REDACT_TAIL_WORD] = {"[A-Za-z0-9_-]", ALNUM "_-", NULL},
-    [REDACT_TAIL_BASE64] = {"[A-Za-z0-9._~+/=-]", ALNUM "._~+/=-", NULL},
-    [REDACT_TAIL_BARE] = {"[^\\s\"'`&,;<>)\\]}\\\\]", NULL, " \t\n\v\f\r\"'`&,;<>)]}\\"},
-    [REDACT_TAIL_DOUBLE] = {"(?:[^\"\\\\\\r\\n]|\\\\[^\\r\\n]?)", NULL, "\"\r\n"},
-    [REDACT_TAIL_SINGLE] = {"(?:[^'\\\\\\r\\n]|\\\\[^\\r\\n]?)", NULL, "'\r\n"},
-    [REDACT_TAIL_ESCAPED] = {"(?:[^\"\\\\\\r\\n]|\\\\{2,}+\"?|\\\\(?![\"\\\\]))", NULL, "\"\r\n"},
-    [REDACT_TAIL_USER] = {"[^\\s/@\"'<>`]", NULL, " \t\n\v\f\r/@\"'<>`"},
-    [REDACT_TAIL_LINE] = {"[^\\r\\n]", NULL, "\r\n"},
-    [REDACT_TAIL_KEY] = {NULL, NULL, NULL},
+    [REDACT_TAIL_WORD] = {"[A-Za-z0-9_-]", "^" ALNUM "_-"},
+    [REDACT_TAIL_BASE64] = {"[A-Za-z0-9._~+/=-]", "^" ALNUM "._~+/=-"},
+    [REDACT_TAIL_BARE] = {"[^\\s\"'`&,;<>)\\]}\\\\]", " \t\n\v\f\r\"'`&,;<>)]}\\"},
+    [REDACT_TAIL_DOUBLE] = {"(?:[^\"\\\\\\r\\n]|\\\\[^\\r\\n]?)", "\"\r\n"},
+    [REDACT_TAIL_SINGLE] = {"(?:[^'\\\\\\r\\n]|\\\\[^\\r\\n]?)", "'\r\n"},
+    [REDACT_TAIL_ESCAPED] = {"(?:[^\"\\\\\\r\\n]|\\\\{2,}+\"?|\\\\(?![\"\\\\]))", "\"\r\n"},
+    [REDACT_TAIL_USER] = {"[^\\s/@\"'<>`]", " \t\n\v\f\r/@\"'<>`"},
+    [REDACT_TAIL_LINE] = {"[^\\r\\n]", "\r\n"},
+    [REDACT_TAIL_KEY] = {NULL, ""},
 };
 
 /* ---- pieces ------------------------------------------------------------------------------- */
@@ -41,7 +41,8 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 #define COLON  BEHIND ":" GAP COLOUR
 #define SPACED BEHIND GAP "=" GAP
 
-#define TO_SEPARATOR " \t\"'\\]\x1b[0123456789;m"
+#define COLOURS      "\x1b[0123456789;m"
+#define TO_SEPARATOR " \t\"'\\]" COLOURS
 
 /* What stands for a value, or says what it is like, and is none. */
 #define NO_VALUE                                                                                   \
@@ -85,28 +86,29 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 
 /* ---- the rules ---------------------------------------------------------------------------- */
 
-#define ROW(name, triggers, regex, tail)                                                           \
+#define ROW(name, triggers, then, skip2, then2, regex, tail)                                       \
     {                                                                                              \
-        name, "assignments", triggers, true, false, TO_SEPARATOR, "=:", regex, tail                \
+        name, "assignments", triggers, true, false, {TO_SEPARATOR, then, skip2, then2}, regex,     \
+            tail                                                                                   \
     }
 
 #define WHOLE(class, least, ends) "(?=" class "{128}|" class "{" least ",127}+" ends ")"
 
 /* JSON in a string; in quotes; bare. `what` is what the value must be like, `least` its length. */
 #define ESCAPED_ROW(name, triggers, word, what, least)                                             \
-    ROW(name, triggers,                                                                            \
+    ROW(name, triggers, ":=", " \t", "\\",                                                         \
         word "\\\\\"" GAP "[:=]" GAP                                                               \
              "\\\\\"()" NO_VALUE what WHOLE("[^\\s\"\\\\]", least, "\\\\"),                        \
         REDACT_TAIL_ESCAPED)
 #define DOUBLE_ROW(name, triggers, word, what, least)                                              \
-    ROW(name, triggers, word LOOSE "\"()" NO_VALUE what WHOLE("[^\\s\"]", least, "\""),            \
-        REDACT_TAIL_DOUBLE)
+    ROW(name, triggers, ":=", "> \t" COLOURS, "\"",                                                \
+        word LOOSE "\"()" NO_VALUE what WHOLE("[^\\s\"]", least, "\""), REDACT_TAIL_DOUBLE)
 #define SINGLE_ROW(name, triggers, word, what, least)                                              \
-    ROW(name, triggers, word LOOSE "'()" NO_VALUE what WHOLE("[^\\s']", least, "'"),               \
-        REDACT_TAIL_SINGLE)
-#define BARE_ROW(name, triggers, before, what, least, ends)                                        \
-    ROW(name, triggers, before "()" NO_VALUE NO_MEMBER what WHOLE(BARE, least, ends),              \
-        REDACT_TAIL_BARE)
+    ROW(name, triggers, ":=", "> \t" COLOURS, "'",                                                 \
+        word LOOSE "'()" NO_VALUE what WHOLE("[^\\s']", least, "'"), REDACT_TAIL_SINGLE)
+#define BARE_ROW(name, triggers, then, before, what, least, ends)                                  \
+    ROW(name, triggers, then, " \t", "^\"'\r\n",                                                   \
+        before "()" NO_VALUE NO_MEMBER what WHOLE(BARE, least, ends), REDACT_TAIL_BARE)
 
 /* A password may be any word. Behind `=` without a space, as a log or a URL has it; behind `: ` at
  * the end of the line; with spaces, as programs have it, only if it is no name of a variable. */
@@ -114,11 +116,11 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     ESCAPED_ROW(name, triggers, word, what, "4"),                                                  \
         DOUBLE_ROW(name, triggers, word, NO_NAME NO_LONG_PATH what, "4"),                          \
         SINGLE_ROW(name, triggers, word, NO_NAME NO_LONG_PATH what, "4"),                          \
-        BARE_ROW(name, triggers, word TIGHT, NO_NAME NO_LONG_PATH what, "4", BARE_ENDS),           \
-        BARE_ROW(name, triggers, word TIGHT, NO_NAME NO_LONG_PATH NO_SNAKE what MIXED, "6",        \
+        BARE_ROW(name, triggers, "=", word TIGHT, NO_NAME NO_LONG_PATH what, "4", BARE_ENDS),      \
+        BARE_ROW(name, triggers, "=", word TIGHT, NO_NAME NO_LONG_PATH NO_SNAKE what MIXED, "6",   \
                  ANY_ENDS),                                                                        \
-        BARE_ROW(name, triggers, word COLON, NO_NAME what, "6", LINE_ENDS),                        \
-        BARE_ROW(name, triggers, word SPACED, NO_NAME what MIXED, "6", LINE_ENDS)
+        BARE_ROW(name, triggers, ":", word COLON, NO_NAME what, "6", LINE_ENDS),                   \
+        BARE_ROW(name, triggers, "=", word SPACED, NO_NAME what MIXED, "6", LINE_ENDS)
 
 /* Keys and tokens are many things; what counts has letters and digits. */
 #define NO_WORDS NO_LABEL NO_SNAKE NO_PATH NO_NAME
@@ -126,10 +128,10 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     ESCAPED_ROW(name, triggers, word, MIXED, "6"),                                                 \
         DOUBLE_ROW(name, triggers, word, NO_WORDS MIXED, least),                                   \
         SINGLE_ROW(name, triggers, word, NO_WORDS MIXED, least),                                   \
-        BARE_ROW(name, triggers, word TIGHT, NO_PATH MIXED, "6", BARE_ENDS),                       \
-        BARE_ROW(name, triggers, word TIGHT, NO_WORDS MIXED, "6", ANY_ENDS),                       \
-        BARE_ROW(name, triggers, word COLON, NO_SNAKE NO_PATH MIXED, "8", LINE_ENDS),              \
-        BARE_ROW(name, triggers, word SPACED, NO_WORDS MIXED, "16", LINE_ENDS)
+        BARE_ROW(name, triggers, "=", word TIGHT, NO_PATH MIXED, "6", BARE_ENDS),                  \
+        BARE_ROW(name, triggers, "=", word TIGHT, NO_WORDS MIXED, "6", ANY_ENDS),                  \
+        BARE_ROW(name, triggers, ":", word COLON, NO_SNAKE NO_PATH MIXED, "8", LINE_ENDS),         \
+        BARE_ROW(name, triggers, "=", word SPACED, NO_WORDS MIXED, "16", LINE_ENDS)
 
 /* A key that is said to open something. */
 #define SECRET_KEY                                                                                 \
@@ -137,20 +139,22 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     "account[-_ ]|master[-_ ]|encryption[-_ ]|signing[-_ ]|session[-_ ]|app[-_ ]|client[-_ ])key"
 
 /* The value of a header is all of the line, or of the quotes that it or the whole header is in. */
-#define HEADER(name, trigger, regex, tail)                                                         \
+#define HEADER(name, trigger, then2, regex, tail)                                                  \
     {                                                                                              \
-        name, "headers", trigger, true, false, "\"'\\ \t]", ":=", regex, tail                      \
+        name, "headers", trigger, true, false, {"\"'\\ \t]", ":=", " \t", then2}, regex, tail      \
     }
 #define HEADER_ROWS(name, trigger, before, value)                                                  \
-    HEADER(name, trigger, trigger "\\\\\"" GAP ":" GAP "\\\\\"()" value, REDACT_TAIL_ESCAPED),     \
-        HEADER(name, trigger, trigger "[\"']\\]?" GAP "[:=]" GAP "\"()" value,                     \
+    HEADER(name, trigger, "\\", trigger "\\\\\"" GAP ":" GAP "\\\\\"()" value,                     \
+           REDACT_TAIL_ESCAPED),                                                                   \
+        HEADER(name, trigger, "\"", trigger "[\"']\\]?" GAP "[:=]" GAP "\"()" value,               \
                REDACT_TAIL_DOUBLE),                                                                \
-        HEADER(name, trigger, trigger "[\"']\\]?" GAP "[:=]" GAP "'()" value, REDACT_TAIL_SINGLE), \
-        HEADER(name, trigger, "(?<=\"|\"" before ")" trigger ":" GAP "()" value,                   \
-               REDACT_TAIL_DOUBLE),                                                                \
-        HEADER(name, trigger, "(?<='|'" before ")" trigger ":" GAP "()" value,                     \
+        HEADER(name, trigger, "'", trigger "[\"']\\]?" GAP "[:=]" GAP "'()" value,                 \
                REDACT_TAIL_SINGLE),                                                                \
-        HEADER(name, trigger, "(?:(?<![A-Za-z])|" ESCAPED ")" trigger ":" GAP "()" value,          \
+        HEADER(name, trigger, "", "(?<=\"|\"" before ")" trigger ":" GAP "()" value,               \
+               REDACT_TAIL_DOUBLE),                                                                \
+        HEADER(name, trigger, "", "(?<='|'" before ")" trigger ":" GAP "()" value,                 \
+               REDACT_TAIL_SINGLE),                                                                \
+        HEADER(name, trigger, "", "(?:(?<![A-Za-z])|" ESCAPED ")" trigger ":" GAP "()" value,      \
                REDACT_TAIL_LINE)
 
 #define ENDS_HEADER "(?=[ \\t]{0,8}(?:[\\r\\n\"'\\\\]|\\z))"
@@ -168,26 +172,72 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 
 const struct redact_rule redact_table[] = {
     /* tokens that say themselves what they are */
-    {"openai-key", "tokens", "sk-", false, true, "", ALNUM,
+    {"openai-key",
+     "tokens",
+     "sk-",
+     false,
+     true,
+     {"", ALNUM, "", ""},
      NOT_IN_WORD "sk-(?!ecdsa-sha2|ssh-ed25519)(?=[A-Za-z0-9_-]{0,64}[0-9])"
                  "(?:(?:proj|ant|svcacct|admin|or)-[A-Za-z0-9_-]{12}|[A-Za-z0-9]{12})",
      REDACT_TAIL_WORD},
-    {"stripe-key", "tokens", "sk_live_|rk_live_|sk_test_|rk_test_", false, true, "", ALNUM,
-     NOT_IN_WORD "[sr]k_(?:live|test)_[A-Za-z0-9]{8}", REDACT_TAIL_WORD},
-    {"github-token", "tokens", "ghp_|gho_|ghu_|ghs_|ghr_", false, true, "", ALNUM,
-     NOT_IN_WORD "gh[pousr]_[A-Za-z0-9]{16}", REDACT_TAIL_WORD},
-    {"github-token", "tokens", "github_pat_", false, true, "", ALNUM "_",
-     NOT_IN_WORD "github_pat_[A-Za-z0-9_]{16}", REDACT_TAIL_WORD},
-    {"gitlab-token", "tokens", "glpat-", false, true, "", ALNUM "_-",
-     NOT_IN_WORD "glpat-[A-Za-z0-9_-]{16}", REDACT_TAIL_WORD},
-    {"aws-key-id", "tokens", "AKIA|ASIA", false, true, "", ALNUM,
-     NOT_IN_WORD "A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9_])", REDACT_TAIL_WORD},
-    {"slack-token", "tokens", "xox", false, true, "", "abeoprs",
-     NOT_IN_WORD "xox[abeoprs]-[A-Za-z0-9-]{8}", REDACT_TAIL_WORD},
+    {"stripe-key",
+     "tokens",
+     "sk_live_|rk_live_|sk_test_|rk_test_",
+     false,
+     true,
+     {"", ALNUM, "", ""},
+     NOT_IN_WORD "[sr]k_(?:live|test)_[A-Za-z0-9]{8}",
+     REDACT_TAIL_WORD},
+    {"github-token",
+     "tokens",
+     "ghp_|gho_|ghu_|ghs_|ghr_",
+     false,
+     true,
+     {"", ALNUM, "", ""},
+     NOT_IN_WORD "gh[pousr]_[A-Za-z0-9]{16}",
+     REDACT_TAIL_WORD},
+    {"github-token",
+     "tokens",
+     "github_pat_",
+     false,
+     true,
+     {"", ALNUM "_", "", ""},
+     NOT_IN_WORD "github_pat_[A-Za-z0-9_]{16}",
+     REDACT_TAIL_WORD},
+    {"gitlab-token",
+     "tokens",
+     "glpat-",
+     false,
+     true,
+     {"", ALNUM "_-", "", ""},
+     NOT_IN_WORD "glpat-[A-Za-z0-9_-]{16}",
+     REDACT_TAIL_WORD},
+    {"aws-key-id",
+     "tokens",
+     "AKIA|ASIA",
+     false,
+     true,
+     {"", ALNUM, "", ""},
+     NOT_IN_WORD "A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9_])",
+     REDACT_TAIL_WORD},
+    {"slack-token",
+     "tokens",
+     "xox",
+     false,
+     true,
+     {"", "abeoprs", "-", ""},
+     NOT_IN_WORD "xox[abeoprs]-[A-Za-z0-9-]{8}",
+     REDACT_TAIL_WORD},
 
     HEADER_ROWS("authorization", "authorization", "proxy-", CREDENTIALS),
     HEADER_ROWS("cookie", "cookie", "set-", COOKIES),
-    {"bearer-token", "headers", "bearer", true, true, " \t", ALNUM "._~+/-",
+    {"bearer-token",
+     "headers",
+     "bearer",
+     true,
+     true,
+     {" \t", ALNUM "._~+/-", "", ""},
      NOT_IN_WORD "bearer[ \\t]{1,8}()(?:(?=[A-Za-z0-9._~+/-]{0,128}[0-9])[A-Za-z0-9._~+/-]{8}|"
                  "[A-Za-z0-9._~+/-]{24})",
      REDACT_TAIL_BASE64},
@@ -200,12 +250,22 @@ const struct redact_rule redact_table[] = {
     KEY_ROWS("key", "key", WORD_BEGINS "key", "16"),
     KEY_ROWS("token", "token", WORD_BEGINS "token", "6"),
 
-    {"url-password", "urls", "://", false, false, NULL, NULL,
+    {"url-password",
+     "urls",
+     "://",
+     false,
+     false,
+     {"^ \t\n\v\f\r/@\"'<>`", "@", "", ""},
      "://[^\\s/:@\"'<>`\\[(]{0,256}:()(?![$%{<*(\\[\\\\])"
      "(?:[^\\s/@\"'<>`{}\\\\]{1,1024}(?=@)|[^\\s/@\"'<>`]{1024})",
      REDACT_TAIL_USER},
 
-    {"private-key", "private-keys", "-----BEGIN ", false, false, NULL, NULL,
+    {"private-key",
+     "private-keys",
+     "-----BEGIN ",
+     false,
+     false,
+     {"", "", "", ""},
      "-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=(?:\\\\[rn]|[\\s\"'+,;]){1,40}+"
      "(?:" BASE64 "{24}|Proc-Type:|" BASE64 "{1,23}\\z|" BASE64
      "{1,1000}(?:\\\\[rn]|[\\s\"'+,;]){0,40}+-----END))",

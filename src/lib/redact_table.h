@@ -22,8 +22,7 @@ enum redact_tail {
 
 struct redact_tail_info {
     const char *regex; /* what is matched again and again; NULL for REDACT_TAIL_KEY */
-    const char *only;  /* the bytes that it takes, or NULL: */
-    const char *stop;  /* the bytes that it does not take */
+    const char *stop;  /* the bytes that end it; with ^ before them: all but these */
 };
 
 struct redact_rule {
@@ -32,8 +31,9 @@ struct redact_rule {
     const char *triggers;
     bool fold; /* in any case */
     bool word; /* the byte before it is no letter, digit or _ */
-    /* What must follow the trigger, known without a regex: bytes of `skip`, then one of `then`. */
-    const char *skip, *then;
+    /* What must follow the trigger, known without a regex: any of [0], one of [1], any of [2], one
+     * of [3]; "" for [1] or [3]: no more is known. With ^ before them: any but these. */
+    const char *shape[4];
     /* Matched at the trigger. It decides after a bounded number of bytes. Group 1 is where the
      * secret begins, if it does not begin at the trigger. */
     const char *regex;
