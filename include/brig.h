@@ -104,6 +104,18 @@ struct brig_spec;
 BRIG_API int brig_spec_new(struct brig_spec **out, struct brig_error *err);
 BRIG_API void brig_spec_free(struct brig_spec *spec);
 
+/* A spec of its own with the same values. */
+BRIG_API int brig_spec_copy(const struct brig_spec *spec, struct brig_spec **out,
+                            struct brig_error *err);
+
+/* The value of a key that is no list, as text; NULL: it has none. Free with brig_free(). */
+BRIG_API char *brig_spec_get(const struct brig_spec *spec, const char *key);
+
+/* Set a limit to less than it is, for somebody who may not ask for more: a value over the one that
+ * the spec has is refused, with both numbers. */
+BRIG_API int brig_spec_lower(struct brig_spec *spec, const char *key, const char *value,
+                             const char *where, struct brig_error *err);
+
 /* Set one key from its text form. `where` names the place in messages ("--memory", "BRIG_MEMORY",
  * "spec.json: memory"); NULL: the key's own name. -EINVAL: unknown key or bad value. */
 BRIG_API int brig_spec_set(struct brig_spec *spec, const char *key, const char *value,

@@ -42,20 +42,23 @@ const size_t own_option_count = sizeof own_options / sizeof *own_options;
 /* One option as it was found: a key of the library, or one of our own. */
 struct found {
     const struct brig_key *key; /* or NULL */
-    int own;
+    size_t own;
     const char *argument; /* what it takes, or NULL */
     char name[80];        /* as written, for messages */
 };
 
-struct files {
-    const char *spec, *metadata;
+/* What set_own() fills. */
+struct reading {
+    struct run_options *options;
+    const char *spec, *metadata; /* files */
 };
 
 /* The command line is gone over twice: files are read between the passes, so that what the options
  * add to lists comes after what the files have. */
 enum pass { PASS_OWN, PASS_KEYS };
 
-static bool find_long(const char *name, size_t len, struct found *found)
+static bool find_long(const struct option_set *set, const char *name, size_t len,
+                      struct found *found)
 {
     size_t count;
     const struct brig_key *keys = brig_keys(&count);
@@ -65,16 +68,16 @@ static bool find_long(const char *name, size_t len, struct found *found)
             return true;
         }
     }
-    for (size_t i = 0; i < own_option_count; i++) {
-        if (strlen(own_options[i].option) == len && memcmp(own_options[i].option, name, len) == 0) {
-            *found = (struct found){.own = (int)i, .argument = own_options[i].argument};
+    for (size_t i = 0; i < set->count; i++) {
+        if (strlen(set->own[i].option) == len && memcmp(set->own[i].option, name, len) == 0) {
+            *found = (struct found){.own = i, .argument = set->own[i].argument};
             return true;
         }
     }
     return false;
 }
 
-static bool find_letter(char letter, struct found *found)
+static bool find_letter(const struct option_set *set, char letter, struct found *found)
 {
     size_t count;
     const struct brig_key *keys = brig_keys(&count);
@@ -84,24 +87,25 @@ static bool find_letter(char letter, struct found *found)
             return true;
         }
     }
-    for (size_t i = 0; i < own_option_count; i++) {
-        if (own_options[i].letter == letter) {
-            *found = (struct found){.own = (int)i, .argument = own_options[i].argument};
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->own[i].letter == letter) {
+            *found = (struct found){.own = i, .argument = set->own[i].argument};
             return true;
         }
     }
     return false;
 }
 
-static int set_own(struct run_options *options, struct files *files, enum own own,
-                   const char *value)
+static void set_own(void *to, size_t own, const char *value)
 {
-    switch (own) {
+    struct reading *reading = to;
+    struct run_options *options = reading->options;
+    switch ((enum own)own) {
     case OWN_SPEC:
-        files->spec = value;
+        reading->spec = value;
         break;
     case OWN_METADATA:
-        files->metadata = value;
+        reading->metadata = value;
         break;
     case OWN_JSON:
         options->json = true;
@@ -128,38 +132,38 @@ static int set_own(struct run_options *options, struct files *files, enum own ow
         options->help = true;
         break;
     }
-    return 0;
 }
 
-static int set_option(struct run_options *options, struct files *files, const struct found *found,
-                      const char *value, enum pass pass, struct brig_error *err)
+static int set_option(const struct option_set *set, const struct found *found, const char *value,
+                      enum pass pass, struct brig_error *err)
 {
     if (!found->key && pass == PASS_OWN)
-        return set_own(options, files, (enum own)found->own, value);
+        set->set(set->to, found->own, value);
     if (!found->key || pass == PASS_OWN || !value) /* every key takes a value */
         return 0;
-    return brig_spec_set(options->spec, found->key->name, value, BRIG_FROM_OPTION, found->name,
-                         err);
+    return brig_spec_set(set->spec, found->key->name, value, BRIG_FROM_OPTION, found->name, err);
 }
 
 /* One option with its value, from argv[*at] on. */
-static int read_option(struct run_options *options, struct files *files, int argc, char **argv,
-                       int *at, enum pass pass, struct brig_error *err)
+static int read_option(const struct option_set *set, int argc, char **argv, int *at, enum pass pass,
+                       struct brig_error *err)
 {
     const char *arg = argv[*at];
     const char *value = NULL;
     struct found found;
     if (arg[1] == '-') {
         size_t len = strcspn(arg + 2, "=");
-        if (!find_long(arg + 2, len, &found))
-            return error_usage(err, STAGE, "%.80s: unknown option; see brig run --help", arg);
+        if (!find_long(set, arg + 2, len, &found))
+            return error_usage(err, STAGE, "%.80s: unknown option; see brig %s --help", arg,
+                               argv[0]);
         snprintf(found.name, sizeof found.name, "--%.*s", len < 70 ? (int)len : 70, arg + 2);
         value = arg[2 + len] ? arg + 3 + len : NULL;
         if (value && !found.argument)
             return error_usage(err, STAGE, "%s: takes no value", found.name);
     } else {
-        if (!find_letter(arg[1], &found))
-            return error_usage(err, STAGE, "%.80s: unknown option; see brig run --help", arg);
+        if (!find_letter(set, arg[1], &found))
+            return error_usage(err, STAGE, "%.80s: unknown option; see brig %s --help", arg,
+                               argv[0]);
         snprintf(found.name, sizeof found.name, "-%c", arg[1]);
         value = arg[2] ? arg + 2 : NULL;
         if (value && !found.argument)
@@ -171,7 +175,7 @@ static int read_option(struct run_options *options, struct files *files, int arg
         value = argv[++*at];
     }
     ++*at;
-    return set_option(options, files, &found, value, pass, err);
+    return set_option(set, &found, value, pass, err);
 }
 
 static int read_environment(struct brig_spec *spec, struct brig_error *err)
@@ -210,8 +214,8 @@ static int read_json(struct brig_spec *spec, const char *path, const char *optio
 }
 
 /* All options up to the command; *at is left there. */
-static int read_options(struct run_options *options, struct files *files, int argc, char **argv,
-                        int *at, enum pass pass, struct brig_error *err)
+static int read_options(const struct option_set *set, int argc, char **argv, int *at,
+                        enum pass pass, struct brig_error *err)
 {
     int ret = 0;
     *at = 1;
@@ -220,16 +224,17 @@ static int read_options(struct run_options *options, struct files *files, int ar
             ++*at;
             break;
         }
-        ret = read_option(options, files, argc, argv, at, pass, err);
+        ret = read_option(set, argc, argv, at, pass, err);
     }
     return ret;
 }
 
 static int read_all(struct run_options *options, int argc, char **argv, struct brig_error *err)
 {
-    struct files files = {0};
+    struct reading files = {.options = options};
+    const struct option_set set = {own_options, own_option_count, set_own, &files, options->spec};
     int at = 1;
-    int ret = read_options(options, &files, argc, argv, &at, PASS_OWN, err);
+    int ret = read_options(&set, argc, argv, &at, PASS_OWN, err);
     if (ret < 0 || options->help)
         return ret;
     if (files.spec)
@@ -239,12 +244,25 @@ static int read_all(struct run_options *options, int argc, char **argv, struct b
     if (ret == 0)
         ret = read_environment(options->spec, err);
     if (ret == 0)
-        ret = read_options(options, &files, argc, argv, &at, PASS_KEYS, err);
+        ret = read_options(&set, argc, argv, &at, PASS_KEYS, err);
     if (ret == 0 && at < argc)
         ret = brig_spec_set_command(options->spec, (const char *const *)argv + at,
                                     (size_t)(argc - at), err);
     else if (ret == 0 && !files.spec)
         ret = error_usage(err, STAGE, "no command; see brig run --help");
+    return ret;
+}
+
+int options_read_set(const struct option_set *set, int argc, char **argv, struct brig_error *err)
+{
+    int at = 1;
+    int ret = read_options(set, argc, argv, &at, PASS_OWN, err);
+    if (ret == 0)
+        ret = read_environment(set->spec, err);
+    if (ret == 0)
+        ret = read_options(set, argc, argv, &at, PASS_KEYS, err);
+    if (ret == 0 && at < argc)
+        ret = error_usage(err, STAGE, "%.80s: is no option; see brig %s --help", argv[at], argv[0]);
     return ret;
 }
 

@@ -28,4 +28,17 @@ struct run_options {
 int options_read(struct run_options *options, int argc, char **argv, struct brig_error *err);
 void options_done(struct run_options *options);
 
+/* The options of another verb that takes the keys of a spec: its own are told to `set` by their
+ * place in the table. */
+struct option_set {
+    const struct own_option *own;
+    size_t count;
+    void (*set)(void *to, size_t own, const char *value);
+    void *to;
+    struct brig_spec *spec;
+};
+
+/* The same, without files and without a command. */
+int options_read_set(const struct option_set *set, int argc, char **argv, struct brig_error *err);
+
 #endif

@@ -280,6 +280,47 @@ struct brig_spec *spec_copy(const struct brig_spec *spec)
     return copy;
 }
 
+int brig_spec_copy(const struct brig_spec *spec, struct brig_spec **out, struct brig_error *err)
+{
+    struct brig_spec *copy = spec_copy(spec);
+    if (!copy)
+        return error_memory(err, STAGE);
+    *out = copy;
+    return 0;
+}
+
+char *brig_spec_get(const struct brig_spec *spec, const char *name)
+{
+    char number[KEY_TEXT_SIZE];
+    int index = key_find(name);
+    const struct spec_value *value = index < 0 ? NULL : &spec->values[index];
+    if (!value || !value->set)
+        return NULL;
+    if (!key_is_number(&key_table[index]))
+        return value->text ? strdup(value->text) : NULL;
+    key_format_number(&key_table[index], value->number, number);
+    return strdup(number);
+}
+
+int brig_spec_lower(struct brig_spec *spec, const char *name, const char *text, const char *where,
+                    struct brig_error *err)
+{
+    int index = key_find(name);
+    uint64_t number = 0;
+    if (index < 0 || !key_table[index].limit)
+        return error_usage(err, STAGE, "%s: is not a limit", where);
+    const char *why = key_parse_number(&key_table[index], text, &number);
+    if (why)
+        return bad_value(err, &key_table[index], where, text, why);
+    if (spec->values[index].set && number > spec->values[index].number) {
+        char want[KEY_TEXT_SIZE], most[KEY_TEXT_SIZE];
+        key_format_number(&key_table[index], number, want);
+        key_format_number(&key_table[index], spec->values[index].number, most);
+        return error_refused(err, STAGE, "%s: %s is over the maximum of %s", where, want, most);
+    }
+    return set_value(spec, index, text, BRIG_FROM_OPTION, where, err);
+}
+
 /* On a copy, which takes the place of the spec only when all of it went well: a text that is
  * refused half-way, or memory that runs out, changes nothing. */
 static int read_checked(struct reading r, const struct jsonr *object, struct brig_error *err)

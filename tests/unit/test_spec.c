@@ -471,6 +471,55 @@ static void test_metadata_that_is_refused_changes_nothing(void **state)
     brig_spec_free(before);
 }
 
+static void test_a_copy_has_the_same_values_and_is_its_own(void **state)
+{
+    struct brig_spec *spec = *state, *copy = NULL;
+    set(spec, "memory", "1G", BRIG_FROM_OPTION);
+    set(spec, "env", "A=1", BRIG_FROM_OPTION);
+    assert_int_equal(brig_spec_copy(spec, &copy, NULL), 0);
+    assert_true(same_spec(spec, copy));
+    set(copy, "env", "B=2", BRIG_FROM_OPTION);
+    assert_false(same_spec(spec, copy));
+    brig_spec_free(copy);
+}
+
+static void test_the_text_of_a_value(void **state)
+{
+    static const char *const rows[][2] = {
+        {"memory", "2 GiB"}, {"timeout", "30m"}, {"network", "none"}, {"cpu_time", "unlimited"},
+        {"workdir", NULL},   {"env", NULL},      {"nothing", NULL}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *text = brig_spec_get(*state, rows[i][0]);
+        if (rows[i][1])
+            assert_string_equal(text, rows[i][1]);
+        else
+            assert_null(text);
+        brig_free(text);
+    }
+    set(*state, "workdir", "/work", BRIG_FROM_OPTION);
+    char *text = brig_spec_get(*state, "workdir");
+    assert_string_equal(text, "/work");
+    brig_free(text);
+}
+
+static void test_a_limit_can_be_lowered_and_not_raised(void **state)
+{
+    struct brig_error err;
+    char *text;
+    set(*state, "timeout", "60s", BRIG_FROM_OPTION);
+    assert_int_equal(brig_spec_lower(*state, "timeout", "61", "timeout", &err), -EINVAL);
+    assert_string_equal(err.text, "timeout: 1m1s is over the maximum of 1m");
+    assert_int_equal(brig_spec_lower(*state, "timeout", "unlimited", "timeout", &err), -EINVAL);
+    assert_int_equal(brig_spec_lower(*state, "timeout", "soon", "timeout", &err), -EINVAL);
+    assert_int_equal(brig_spec_lower(*state, "network", "host", "network", &err), -EINVAL);
+    assert_int_equal(brig_spec_lower(*state, "timeout", "60s", "timeout", &err), 0);
+    assert_int_equal(brig_spec_lower(*state, "timeout", "5", "timeout", &err), 0);
+    assert_string_equal(text = brig_spec_get(*state, "timeout"), "5s");
+    brig_free(text);
+    assert_int_equal(brig_spec_lower(*state, "cpu_time", "5", "cpu_time", &err), 0);
+    assert_int_equal(brig_spec_lower(*state, "open_files", "50", "open_files", &err), 0);
+}
+
 static void test_free_accepts_null(void **state)
 {
     brig_spec_free(NULL);
@@ -504,6 +553,9 @@ int main(void)
         spec_test(test_metadata_is_the_jobs_own_but_for_its_limits),
         spec_test(test_metadata_sets_limits_and_no_other_key),
         spec_test(test_metadata_that_is_refused_changes_nothing),
+        spec_test(test_a_copy_has_the_same_values_and_is_its_own),
+        spec_test(test_the_text_of_a_value),
+        spec_test(test_a_limit_can_be_lowered_and_not_raised),
         cmocka_unit_test(test_free_accepts_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
