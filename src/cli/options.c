@@ -178,7 +178,7 @@ static int read_option(const struct option_set *set, int argc, char **argv, int 
     return set_option(set, &found, value, pass, err);
 }
 
-static int read_environment(struct brig_spec *spec, struct brig_error *err)
+int options_environment(struct brig_spec *spec, struct brig_error *err)
 {
     size_t count;
     const struct brig_key *keys = brig_keys(&count);
@@ -242,7 +242,7 @@ static int read_all(struct run_options *options, int argc, char **argv, struct b
     if (ret == 0 && files.metadata)
         ret = read_json(options->spec, files.metadata, "--metadata", brig_spec_read_metadata, err);
     if (ret == 0)
-        ret = read_environment(options->spec, err);
+        ret = options_environment(options->spec, err);
     if (ret == 0)
         ret = read_options(&set, argc, argv, &at, PASS_KEYS, err);
     if (ret == 0 && at < argc)
@@ -258,7 +258,7 @@ int options_read_set(const struct option_set *set, int argc, char **argv, struct
     int at = 1;
     int ret = read_options(set, argc, argv, &at, PASS_OWN, err);
     if (ret == 0)
-        ret = read_environment(set->spec, err);
+        ret = options_environment(set->spec, err);
     if (ret == 0)
         ret = read_options(set, argc, argv, &at, PASS_KEYS, err);
     if (ret == 0 && at < argc)

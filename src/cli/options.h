@@ -28,6 +28,9 @@ struct run_options {
 int options_read(struct run_options *options, int argc, char **argv, struct brig_error *err);
 void options_done(struct run_options *options);
 
+/* The BRIG_* variables alone. */
+int options_environment(struct brig_spec *spec, struct brig_error *err);
+
 /* The options of another verb that takes the keys of a spec: its own are told to `set` by their
  * place in the table. */
 struct option_set {
