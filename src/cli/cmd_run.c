@@ -185,8 +185,12 @@ static int report(struct session *s)
         return code;
     if (result->status == BRIG_CANCELLED && s->supervisor.caught)
         return 128 + s->supervisor.caught;
-    if (result->status == BRIG_EXITED && (is_lost(&result->out) || is_lost(&result->err)))
+    if (result->status == BRIG_EXITED && (is_lost(&result->out) || is_lost(&result->err))) {
+        int error = is_lost(&result->out) ? result->out.error : result->err.error;
+        if (s->options.json || s->options.quiet) /* else the notes have said it */
+            term_message("the output could not be kept: %s", error_text(error));
         return 125;
+    }
     return brig_result_exit_code(result);
 }
 

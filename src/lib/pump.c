@@ -63,7 +63,6 @@ void pump_done(struct pump *pump)
         struct pump_stream *s = &pump->streams[i];
         outlet_close(&s->outlet);
         free(s->memory);
-        free(s->raw);
         redactor_free(s->redactor);
         buf_done(&s->queue);
         buf_done(&s->capture);
@@ -265,24 +264,22 @@ bool pump_is_done(const struct pump *pump, int stream)
  * shown of it: nothing, perhaps, since what comes next decides. */
 static enum pump_state fill_queue(struct pump_stream *s)
 {
-    if (!s->raw)
-        s->raw = malloc(PUMP_CHUNK);
-    ssize_t n = s->fd >= 0 && s->raw ? read(s->fd, s->raw, PUMP_CHUNK) : 0;
+    ssize_t n = s->fd >= 0 ? read(s->fd, s->chunk, PUMP_CHUNK) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return PUMP_EMPTY;
     s->queue.len = s->queue_at = 0;
     s->read_len = n > 0 ? (size_t)n : 0;
+    if (n == PUMP_CHUNK && !s->bulk)
+        enlarge(s);
     if (n > 0 && !s->redactor)
         n = redactor_new(&s->redactor, s->rules) < 0 ? -ENOMEM : n;
     if (n > 0) {
-        n = redactor_feed(s->redactor, (const char *)s->raw, (size_t)n, &s->queue);
-    } else if (n == 0 && s->raw && !s->redacted) {
+        n = redactor_feed(s->redactor, (const char *)s->chunk, (size_t)n, &s->queue);
+    } else if (n == 0 && !s->redacted) {
         s->redacted = true;
         n = s->redactor ? redactor_end(s->redactor, &s->queue) : 0;
-    } else if (n == 0 && s->raw) {
+    } else if (n == 0) {
         return PUMP_ENDED;
-    } else {
-        n = -ENOMEM;
     }
     if (n < 0 || s->queue.failed) {
         s->broken = n < 0 ? (int)-n : s->queue.failed;

@@ -36,11 +36,10 @@ struct pump_stream {
     size_t event_len;
     size_t read_len; /* what it read, within the budget or not */
     bool bulk;       /* a whole chunk was there at once: the pipe is large now */
-    /* Where secrets are hidden: what was read goes through the redactor to a queue, and from there
-     * into the chunk. */
+    /* Where secrets are hidden: what was read into the chunk goes through the redactor to a queue,
+     * and from there into the chunk again. */
     const struct redact_rules *rules; /* NULL: nothing is hidden */
     struct redactor *redactor;        /* from the first byte on */
-    unsigned char *raw;
     struct buf queue;
     size_t queue_at;
     bool redacted; /* all of it: nothing more comes */
