@@ -6,6 +6,7 @@ int cmd_run(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_call(int argc, char **argv);
 int cmd_tools(int argc, char **argv);
+int cmd_mcp(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 int cmd_manual(int argc, char **argv);

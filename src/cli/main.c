@@ -15,6 +15,7 @@ const struct command commands[] = {
     {"explain", "[options] [--] COMMAND [ARG...]", "show the plan of such a run", cmd_explain},
     {"call", "TOOL [--args JSON] --tools FILE", "call a tool, print its answer", cmd_call},
     {"tools", "[--json] FILE", "list and check the tools of a file", cmd_tools},
+    {"mcp", "[--tools FILE] [options]", "serve an agent, MCP on stdio", cmd_mcp},
     {"doctor", "[--json]", "what this host can enforce", cmd_doctor},
     {"completion", "bash|zsh|fish", "print a completion script for a shell", cmd_completion},
     {"manual", "", "print the manual page", cmd_manual},
