@@ -15,7 +15,10 @@
 #include "base/error.h"
 #include "redact.h"
 
-#define LOOK_BACK_MAX 4096u
+/* What one look back may ask for. PCRE2 tells the longest one of a pattern, and not what those add
+ * up to that stand in one another: so of a pattern that looks back at all, much more is kept. */
+#define LOOK_BACK_MAX 255u
+#define LOOK_BACK     4096u
 
 /* For one place of the text: about a millisecond in machine code, ten in the interpreter. More than
  * REDACT_HOLD, so that a .*? has its way. */
@@ -88,7 +91,7 @@ static int check_pattern(struct redact_pattern *pattern, size_t number, struct b
         return error_usage(err, "redact", "pattern %zu looks back over more than %u bytes", number,
                            LOOK_BACK_MAX);
     /* With a byte before it no place but the first is the start of the text. */
-    pattern->back = back ? back : 1;
+    pattern->back = back ? LOOK_BACK : 1;
     find_group(pattern, number);
     return 0;
 }

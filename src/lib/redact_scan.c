@@ -34,6 +34,8 @@ struct pair {
     uint16_t value;
     uint8_t trigger, distance; /* distance: from the beginning of the trigger */
     uint8_t next;              /* the next one with the same hash, + 1 */
+    char beside;               /* the byte behind it, or before it if it is the last pair */
+    bool last, fold;
 };
 
 /* What must follow the trigger of a rule: some of `skip`, one of `then`, some of `skip2`, one of
@@ -137,7 +139,15 @@ static void add_pair(struct redact_catalog *catalog, unsigned value, size_t trig
 {
     struct pair *pair = &catalog->pairs[catalog->pair_count++];
     uint8_t *first = &catalog->hashed[hash(value)];
-    *pair = (struct pair){(uint16_t)value, (uint8_t)trigger, (uint8_t)distance, *first};
+    const struct trigger *t = &catalog->triggers[trigger];
+    bool last = distance + 2 == t->len;
+    *pair = (struct pair){(uint16_t)value,
+                          (uint8_t)trigger,
+                          (uint8_t)distance,
+                          *first,
+                          t->text[last ? distance - 1 : distance + 2],
+                          last,
+                          t->fold};
     *first = (uint8_t)catalog->pair_count;
     catalog->bitmap[value / 32] |= UINT32_C(1) << (value % 32);
 }
@@ -351,6 +361,11 @@ static int ask_pair(struct redact_catalog *catalog, const struct text *text, siz
         if (pair->value != value || i < from + pair->distance)
             continue;
         *at = i - pair->distance;
+        char beside = i + 2 < text->end && !pair->last ? text->bytes[i + 2]
+                      : pair->last                     ? text->bytes[i - 1]
+                                                       : 0;
+        if (pair->beside != (pair->fold ? folded(beside) : beside))
+            continue;
         if (compare(&catalog->triggers[pair->trigger], text, *at) != YES) /* cut: see ask_end */
             continue;
         int answer = ask(catalog, text, *at, found);
@@ -382,16 +397,23 @@ static void make_table(struct redact_catalog *catalog)
         catalog->table[catalog->pairs[i].value] = 1;
 }
 
+/* Four pairs at once: a load of eight bytes instead of four of two. */
+static unsigned in_table(const uint8_t *table, const char *bytes)
+{
+    uint64_t pairs;
+    memcpy(&pairs, bytes, sizeof pairs);
+    return table[pairs & 0xffff] | table[pairs >> 16 & 0xffff] | table[pairs >> 32 & 0xffff] |
+           table[pairs >> 48];
+}
+
 /* To the first sixteen bytes of which one of the eight pairs is known, or the last of the text. */
 static size_t skip_unknown(const struct redact_catalog *catalog, const char *bytes, size_t i,
                            size_t end)
 {
-    const uint8_t *t = catalog->table;
-    for (const char *b = bytes + i; t && i + 16 <= end; i += 16, b += 16)
-        if (t[pair_at(b)] | t[pair_at(b + 2)] | t[pair_at(b + 4)] | t[pair_at(b + 6)] |
-            t[pair_at(b + 8)] | t[pair_at(b + 10)] | t[pair_at(b + 12)] | t[pair_at(b + 14)])
-            break;
-    for (const char *b = bytes + i; !t && i + 16 <= end; i += 16, b += 16)
+    const uint8_t *table = catalog->table;
+    while (table && i + 16 <= end && !(in_table(table, bytes + i) | in_table(table, bytes + i + 8)))
+        i += 16;
+    for (const char *b = bytes + i; !table && i + 16 <= end; i += 16, b += 16)
         if (has_pair(catalog, b) | has_pair(catalog, b + 2) | has_pair(catalog, b + 4) |
             has_pair(catalog, b + 6) | has_pair(catalog, b + 8) | has_pair(catalog, b + 10) |
             has_pair(catalog, b + 12) | has_pair(catalog, b + 14))

@@ -432,12 +432,12 @@ static void test_patterns_with_context_give_the_same_in_any_pieces(void **state)
         {"(?s)<.*?>", "a<b\nc>d>", "a[redacted:pattern-1]d>"},
         {"(?<x>q)?z", "qzz", "[redacted:x]z[redacted:x]"},
         {"foo\\z", "foofoo", "foo[redacted:pattern-1]"},
+        {"(?<=(?<!x)a)b", "xab yab", "xab ya[redacted:pattern-1]"},
         {"(?i)abc", "xABCx", "x[redacted:pattern-1]x"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct redact_rules *rules = user_rules((const char *const[]){cases[i].pattern, NULL});
-        if (i != 9)
-            check_every_split(rules, cases[i].text, cases[i].expected, true);
+        check_every_split(rules, cases[i].text, cases[i].expected, true);
         redact_rules_free(rules);
     }
 }
@@ -446,9 +446,8 @@ static void test_a_pattern_that_needs_more_than_is_held_redacts_what_is_held(voi
 {
     struct redact_rules *rules = user_rules((const char *const[]){"BEGIN(?s:.)*END", NULL});
     struct random random = {35};
-    struct buf text, first;
+    struct buf text;
     buf_init(&text, 1 << 20);
-    buf_init(&first, 1 << 20);
     buf_text(&text, "x BEGIN");
     for (size_t i = 0; i < 150000; i++)
         buf_add(&text, "y", 1);
@@ -466,7 +465,6 @@ static void test_a_pattern_that_needs_more_than_is_held_redacts_what_is_held(voi
         buf_done(&out);
     }
     buf_done(&text);
-    buf_done(&first);
     redact_rules_free(rules);
 }
 
