@@ -4,6 +4,7 @@
 
 int cmd_run(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_batch(int argc, char **argv);
 int cmd_call(int argc, char **argv);
 int cmd_tools(int argc, char **argv);
 int cmd_mcp(int argc, char **argv);

@@ -13,6 +13,7 @@
 const struct command commands[] = {
     {"run", "[options] [--] COMMAND [ARG...]", "run one command", cmd_run},
     {"explain", "[options] [--] COMMAND [ARG...]", "show the plan of such a run", cmd_explain},
+    {"batch", "[options] JOBS.ndjson|-", "run many jobs, print their results", cmd_batch},
     {"call", "TOOL [--args JSON] --tools FILE", "call a tool, print its answer", cmd_call},
     {"tools", "[--json] FILE", "list and check the tools of a file", cmd_tools},
     {"mcp", "[--tools FILE] [options]", "serve an agent, MCP on stdio", cmd_mcp},

@@ -1,0 +1,231 @@
+/* brig batch: many jobs from a file or a pipe, so many at once, their results as they come. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/units.h"
+#include "batch.h"
+#include "commands.h"
+#include "term.h"
+#include "words.h"
+
+#define STAGE "command line"
+
+#define JOBS_DEFAULT 4
+#define JOBS_MOST    1024
+#define COUNT_MOST   (INT64_C(1) << 30) /* bytes of a file whose lines are counted beforehand */
+#define FILES_OF_RUN 16                 /* descriptors that a run takes, at most */
+#define FILES_OF_OWN 192                /* all else: cells built ahead, what ends, our own */
+
+static const char usage[] =
+    "usage: brig batch [options] JOBS.ndjson|-\n\n"
+    "Run many jobs, some at once, the rest in order. Each line of the input is a JSON object: a\n"
+    "spec as in brig run --spec, and an \"id\" if it is to have one. Each line of the output is\n"
+    "the result of a job, with \"line\", \"ok\" and \"job\" (its id), in the order in which they "
+    "end.\n\n";
+
+static const char notes[] =
+    "\nA line that is no job has a result with status \"error\"; the others go on. SIGINT, "
+    "SIGTERM\n"
+    "and SIGHUP start nothing more and cancel what runs, twice: at once. How many run at once\n"
+    "cannot be changed while they run: end the batch, and start it again with --resume.\n"
+    "Exit code: 0 if every job exited with 0; 1 if some did not; 2 bad usage; 125 brig could not\n"
+    "go on; 128+N ended by signal N.\n";
+
+struct batch_options {
+    const char *jobs, *spec, *resume, *input;
+    bool fail_fast, replay, quiet, verbose, help;
+};
+
+static int read_options(struct batch_options *o, int argc, char **argv, struct brig_error *err)
+{
+    const struct word words[] = {
+        {"jobs", 'j', "N", "how many run at once, 1 to 1024 (default 4)", &o->jobs, NULL},
+        {"spec", 0, "FILE", "what every job has that does not say otherwise, a JSON spec", &o->spec,
+         NULL},
+        {"resume", 0, "JOURNAL", "keep the results there, and run only what it has none of",
+         &o->resume, NULL},
+        {"replay", 0, NULL, "print the results that the journal has, too", NULL, &o->replay},
+        {"fail-fast", 0, NULL, "end all with the first job that did not exit with 0", NULL,
+         &o->fail_fast},
+        {"quiet", 'q', NULL, "no progress and no summary", NULL, &o->quiet},
+        {"verbose", 'v', NULL, "say how many ran in cells that were built ahead", NULL,
+         &o->verbose},
+        {"help", 'h', NULL, "show this help", NULL, &o->help},
+    };
+    size_t count = sizeof words / sizeof *words;
+    int found = words_read(words, count, argc, argv, &o->input, 1, err);
+    if (found < 0)
+        return found;
+    if (o->help) {
+        words_help(stdout, usage, words, count);
+        fputs(notes, stdout);
+        return 0;
+    }
+    if (found == 0)
+        return error_usage(err, STAGE,
+                           "no jobs: name a file, or - for stdin; see brig batch "
+                           "--help");
+    if (o->replay && !o->resume)
+        return error_usage(err, STAGE, "--replay: only with --resume");
+    return 0;
+}
+
+/* Each run takes some descriptors: better said now than by every second job. */
+static int read_jobs(struct batch *b, const char *text, struct brig_error *err)
+{
+    uint64_t jobs = JOBS_DEFAULT;
+    struct rlimit files;
+    const char *why = text ? units_parse_count(text, &jobs) : NULL;
+    if (why || jobs > JOBS_MOST)
+        return error_usage(err, STAGE, "--jobs: \"%.80s\" is not a number from 1 to %d", text,
+                           JOBS_MOST);
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur < jobs * FILES_OF_RUN + FILES_OF_OWN)
+        return error_refused(err, STAGE,
+                             "--jobs: %u at once need %u open files, and %llu are allowed; raise "
+                             "that (ulimit -n), or ask for fewer",
+                             (unsigned)jobs, (unsigned)(jobs * FILES_OF_RUN + FILES_OF_OWN),
+                             (unsigned long long)files.rlim_cur);
+    b->jobs = (unsigned)jobs;
+    return 0;
+}
+
+static int read_defaults(struct batch *b, const struct batch_options *o, struct brig_error *err)
+{
+    struct brig_spec *spec = NULL;
+    if (!o->spec)
+        return 0;
+    if (strcmp(o->spec, "-") == 0 && strcmp(o->input, "-") == 0)
+        return error_usage(err, STAGE, "--spec: stdin is where the jobs come from");
+    struct job_source *source = &b->source;
+    source->defaults_name = strcmp(o->spec, "-") == 0 ? "stdin" : o->spec;
+    int ret =
+        words_file(o->spec, "--spec", BRIG_SPEC_MAX, &source->defaults, &source->defaults_len, err);
+    if (ret == 0)
+        ret = brig_spec_new(&spec, err);
+    if (ret == 0)
+        ret = brig_spec_read_json(spec, source->defaults, source->defaults_len,
+                                  source->defaults_name, err);
+    brig_spec_free(spec);
+    return ret;
+}
+
+/* Our stdin becomes empty: it is not for the jobs, whatever they say. */
+static int open_input(struct batch *b, const char *path, int *fd, struct brig_error *err)
+{
+    bool own = strcmp(path, "-") == 0;
+    struct stat st;
+    b->source.name = own ? "stdin" : path;
+    *fd = own ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0 || fstat(*fd, &st) < 0)
+        return error_usage(err, STAGE, "%.200s: %s", path, error_text(errno));
+    if (S_ISDIR(st.st_mode))
+        return error_usage(err, STAGE, "%.200s: is a folder", path);
+    autofd nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0)
+        return error_system(err, STAGE, errno, "/dev/null: %s", error_text(errno));
+    if (lines_init(&b->lines, *fd) < 0)
+        return error_memory(err, STAGE);
+    return 0;
+}
+
+/* One pass over a file before anything runs: how many jobs there are, and whether the journal is of
+ * them. */
+static int survey(struct batch *b, struct brig_error *err)
+{
+    off_t from = lseek(b->lines.fd, 0, SEEK_CUR);
+    enum lines_found found = LINES_WAIT;
+    uint64_t jobs = 0;
+    while (found != LINES_END) {
+        const char *line;
+        size_t len;
+        found = lines_next(&b->lines, &line, &len);
+        int ret = found == LINES_WAIT ? lines_fill(&b->lines) : 0;
+        if (ret < 0)
+            return error_system(err, STAGE, -ret, "%.200s: cannot be read: %s", b->source.name,
+                                error_text(-ret));
+        if (found == LINES_WAIT || found == LINES_END)
+            continue;
+        jobs++;
+        if (journal_follow(&b->journal, b->lines.number, b->lines.hash) == JOURNAL_OTHER)
+            return journal_refuse(&b->journal, b->source.name, err);
+    }
+    if (journal_follow_end(&b->journal) == JOURNAL_OTHER)
+        return journal_refuse(&b->journal, b->source.name, err);
+    journal_rewind(&b->journal);
+    b->progress.total = jobs;
+    int fd = b->lines.fd;
+    lines_done(&b->lines);
+    if (lseek(fd, from, SEEK_SET) < 0)
+        return error_system(err, STAGE, errno, "%.200s: %s", b->source.name, error_text(errno));
+    return lines_init(&b->lines, fd) < 0 ? error_memory(err, STAGE) : 0;
+}
+
+static int survey_if_useful(struct batch *b, struct brig_error *err)
+{
+    struct stat st;
+    if (fstat(b->lines.fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return 0;
+    if (b->journal.records == 0 && (b->quiet || st.st_size > COUNT_MOST))
+        return 0;
+    return survey(b, err);
+}
+
+static int open_all(struct batch *b, const struct batch_options *o, int *input,
+                    struct brig_error *err)
+{
+    int ret = read_jobs(b, o->jobs, err);
+    if (ret == 0)
+        ret = read_defaults(b, o, err);
+    if (ret == 0)
+        ret = open_input(b, o->input, input, err);
+    if (ret == 0 && o->resume)
+        ret = journal_open(&b->journal, o->resume,
+                           lines_hash(LINES_HASH, b->source.defaults, b->source.defaults_len), err);
+    if (ret == 0)
+        ret = survey_if_useful(b, err);
+    if (ret == 0 && o->replay)
+        ret = journal_replay(&b->journal, STDOUT_FILENO, err);
+    int opened = ret == 0 ? output_open(&b->output, STDOUT_FILENO) : 0;
+    if (opened < 0)
+        ret = error_system(err, STAGE, -opened, "stdout: %s", error_text(-opened));
+    return ret;
+}
+
+int cmd_batch(int argc, char **argv)
+{
+    struct batch_options o = {0};
+    struct batch b = BATCH_NONE;
+    struct brig_error err;
+    autofd input = -1;
+    int code = 0;
+    if (read_options(&o, argc, argv, &err) < 0) {
+        term_error(&err);
+        return brig_error_exit_code(&err);
+    }
+    if (o.help)
+        return ferror(stdout) || fflush(stdout) ? 125 : 0;
+    b.fail_fast = o.fail_fast;
+    b.quiet = o.quiet;
+    b.verbose = o.verbose;
+    if (open_all(&b, &o, &input, &err) < 0) {
+        term_error(&err);
+        code = brig_error_exit_code(&err);
+    } else {
+        b.progress.failed = b.journal.failed;
+        b.progress.ok = b.journal.records - b.journal.failed;
+        b.progress.before = b.journal.records;
+        /* Where the results are shown, they show the progress. */
+        b.progress.shown = !o.quiet && term_can_redraw() && !isatty(STDOUT_FILENO);
+        code = batch_run(&b);
+    }
+    batch_done(&b);
+    return code;
+}
