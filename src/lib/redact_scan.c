@@ -421,19 +421,28 @@ static size_t skip_unknown(const struct redact_catalog *catalog, const char *byt
     return i;
 }
 
+/* Which of the eight pairs are known, as bits. */
+static unsigned known_pairs(const struct redact_catalog *catalog, const char *bytes, size_t count)
+{
+    unsigned known = 0;
+    for (size_t i = 0; i < count; i++)
+        known |= has_pair(catalog, bytes + 2 * i) << i;
+    return known;
+}
+
 /* Looks for the next secret from *at on, and sets it to where it stopped: the end with NO. */
 static int find(struct redact_catalog *catalog, const struct text *text, size_t *at,
                 struct found *found)
 {
-    const char *bytes = text->bytes;
-    size_t from = *at, i = from;
-    while (i + 2 <= text->end) {
-        i = skip_unknown(catalog, bytes, i, text->end);
-        size_t end = i + 16 <= text->end ? i + 16 : text->end;
-        for (; i + 2 <= end; i += 2) {
-            if (!has_pair(catalog, bytes + i))
-                continue;
-            int answer = ask_pair(catalog, text, from, i, at, found);
+    size_t from = *at;
+    for (size_t i = from; i + 2 <= text->end; i += 16) {
+        i = skip_unknown(catalog, text->bytes, i, text->end);
+        unsigned known = i + 16 <= text->end
+                             ? known_pairs(catalog, text->bytes + i, 8)
+                             : known_pairs(catalog, text->bytes + i, (text->end - i) / 2);
+        for (; known; known &= known - 1) {
+            size_t pair = i + 2 * (size_t)__builtin_ctz(known);
+            int answer = ask_pair(catalog, text, from, pair, at, found);
             if (answer != NO)
                 return answer;
         }

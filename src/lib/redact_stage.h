@@ -31,7 +31,10 @@ void redact_catalog_free(struct redact_catalog *catalog);
 struct redact_set { /* of bytes */
     uint32_t bits[8];
 };
-bool redact_set_has(const struct redact_set *set, char c);
+static inline bool redact_set_has(const struct redact_set *set, char c)
+{
+    return set->bits[(unsigned char)c / 32] >> ((unsigned char)c % 32) & 1;
+}
 void redact_set_add(struct redact_set *set, const char *bytes); /* ^ before them: all but these */
 
 struct redact_scan {

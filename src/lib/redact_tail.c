@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-bool redact_set_has(const struct redact_set *set, char c)
-{
-    return set->bits[(unsigned char)c / 32] >> ((unsigned char)c % 32) & 1;
-}
-
 void redact_set_add(struct redact_set *set, const char *bytes)
 {
     bool others = *bytes == '^';
