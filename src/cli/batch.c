@@ -224,7 +224,8 @@ static void count_start(struct batch *b, const struct brig_run *run)
 /* Takes the spec. */
 static void choose_warm(struct batch *b, struct brig_spec *spec)
 {
-    if (b->warm_fails || (b->warm && b->misses < MISSES_MOST)) {
+    bool first = b->runs == 1; /* and maybe the only one */
+    if (first || b->warm_fails || (b->warm && b->misses < MISSES_MOST)) {
         brig_spec_free(spec);
         return;
     }

@@ -53,15 +53,15 @@ static bool take_number(const char **at, const char *end, uint64_t *number)
 
 static bool take_hash(const char **at, const char *end, uint64_t *hash)
 {
-    static const char digits[] = "0123456789abcdef";
     *hash = 0;
     if (end - *at < 16)
         return false;
     for (int i = 0; i < 16; i++, ++*at) {
-        const char *digit = memchr(digits, **at, 16);
-        if (!digit)
+        char c = **at;
+        bool digit = c >= '0' && c <= '9';
+        if (!digit && !(c >= 'a' && c <= 'f'))
             return false;
-        *hash = *hash << 4 | (uint64_t)(digit - digits);
+        *hash = *hash << 4 | (uint64_t)(digit ? c - '0' : c - 'a' + 10);
     }
     return true;
 }

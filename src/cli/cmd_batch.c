@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "batch.h"
 #include "commands.h"
+#include "options.h"
 #include "term.h"
 #include "words.h"
 
@@ -20,7 +21,7 @@
 #define JOBS_DEFAULT 4
 #define JOBS_MOST    1024
 #define COUNT_MOST   (INT64_C(1) << 30) /* bytes of a file whose lines are counted beforehand */
-#define FILES_OF_RUN 16                 /* descriptors that a run takes, at most */
+#define FILES_OF_RUN 18                 /* descriptors that a run takes, at most */
 #define FILES_OF_OWN 192                /* all else: cells built ahead, what ends, our own */
 
 static const char usage[] =
@@ -38,41 +39,46 @@ static const char notes[] =
     "Exit code: 0 if every job exited with 0; 1 if some did not; 2 bad usage; 125 brig could not\n"
     "go on; 128+N ended by signal N.\n";
 
-struct batch_options {
-    const char *jobs, *spec, *resume, *input;
-    bool fail_fast, replay, quiet, verbose, help;
+enum own { JOBS, SPEC, RESUME, REPLAY, FAIL_FAST, QUIET, VERBOSE, HELP, OWN_COUNT };
+
+const struct own_option batch_options[] = {
+    [JOBS] = {"jobs", 'j', "N", "how many run at once, 1 to 1024 (default 4)"},
+    [SPEC] = {"spec", 0, "FILE", "what every job has that does not say otherwise, a JSON spec"},
+    [RESUME] = {"resume", 0, "JOURNAL", "keep the results there, run only what it has none of"},
+    [REPLAY] = {"replay", 0, NULL, "print the results that the journal has, too"},
+    [FAIL_FAST] = {"fail-fast", 0, NULL, "end all with the first job that did not exit with 0"},
+    [QUIET] = {"quiet", 'q', NULL, "no progress and no summary"},
+    [VERBOSE] = {"verbose", 'v', NULL, "say how many ran in cells that were built ahead"},
+    [HELP] = {"help", 'h', NULL, "show this help"},
+};
+const size_t batch_option_count = sizeof batch_options / sizeof *batch_options;
+
+/* The command line as it was read. */
+struct request {
+    const char *values[OWN_COUNT], *input;
+    bool flags[OWN_COUNT];
 };
 
-static int read_options(struct batch_options *o, int argc, char **argv, struct brig_error *err)
+static int read_options(struct request *r, int argc, char **argv, struct brig_error *err)
 {
-    const struct word words[] = {
-        {"jobs", 'j', "N", "how many run at once, 1 to 1024 (default 4)", &o->jobs, NULL},
-        {"spec", 0, "FILE", "what every job has that does not say otherwise, a JSON spec", &o->spec,
-         NULL},
-        {"resume", 0, "JOURNAL", "keep the results there, and run only what it has none of",
-         &o->resume, NULL},
-        {"replay", 0, NULL, "print the results that the journal has, too", NULL, &o->replay},
-        {"fail-fast", 0, NULL, "end all with the first job that did not exit with 0", NULL,
-         &o->fail_fast},
-        {"quiet", 'q', NULL, "no progress and no summary", NULL, &o->quiet},
-        {"verbose", 'v', NULL, "say how many ran in cells that were built ahead", NULL,
-         &o->verbose},
-        {"help", 'h', NULL, "show this help", NULL, &o->help},
-    };
-    size_t count = sizeof words / sizeof *words;
-    int found = words_read(words, count, argc, argv, &o->input, 1, err);
+    struct word words[OWN_COUNT];
+    for (size_t i = 0; i < OWN_COUNT; i++) {
+        const struct own_option *o = &batch_options[i];
+        words[i] =
+            (struct word){o->option, o->letter, o->argument, o->help, &r->values[i], &r->flags[i]};
+    }
+    int found = words_read(words, OWN_COUNT, argc, argv, &r->input, 1, err);
     if (found < 0)
         return found;
-    if (o->help) {
-        words_help(stdout, usage, words, count);
+    if (r->flags[HELP]) {
+        words_help(stdout, usage, words, OWN_COUNT);
         fputs(notes, stdout);
         return 0;
     }
     if (found == 0)
         return error_usage(err, STAGE,
-                           "no jobs: name a file, or - for stdin; see brig batch "
-                           "--help");
-    if (o->replay && !o->resume)
+                           "no jobs: name a file, or - for stdin; see brig batch --help");
+    if (r->flags[REPLAY] && !r->flags[RESUME])
         return error_usage(err, STAGE, "--replay: only with --resume");
     return 0;
 }
@@ -97,17 +103,19 @@ static int read_jobs(struct batch *b, const char *text, struct brig_error *err)
     return 0;
 }
 
-static int read_defaults(struct batch *b, const struct batch_options *o, struct brig_error *err)
+static int read_defaults(struct batch *b, const struct request *r, struct brig_error *err)
 {
-    struct brig_spec *spec = NULL;
-    if (!o->spec)
-        return 0;
-    if (strcmp(o->spec, "-") == 0 && strcmp(o->input, "-") == 0)
-        return error_usage(err, STAGE, "--spec: stdin is where the jobs come from");
+    const char *path = r->values[SPEC];
     struct job_source *source = &b->source;
-    source->defaults_name = strcmp(o->spec, "-") == 0 ? "stdin" : o->spec;
+    struct brig_spec *spec = NULL;
+    if (!path)
+        return 0;
+    bool own = strcmp(path, "-") == 0;
+    if (own && strcmp(r->input, "-") == 0)
+        return error_usage(err, STAGE, "--spec: stdin is where the jobs come from");
+    source->defaults_name = own ? "stdin" : path;
     int ret =
-        words_file(o->spec, "--spec", BRIG_SPEC_MAX, &source->defaults, &source->defaults_len, err);
+        words_file(path, "--spec", BRIG_SPEC_MAX, &source->defaults, &source->defaults_len, err);
     if (ret == 0)
         ret = brig_spec_new(&spec, err);
     if (ret == 0)
@@ -178,20 +186,20 @@ static int survey_if_useful(struct batch *b, struct brig_error *err)
     return survey(b, err);
 }
 
-static int open_all(struct batch *b, const struct batch_options *o, int *input,
-                    struct brig_error *err)
+static int open_all(struct batch *b, const struct request *r, int *input, struct brig_error *err)
 {
-    int ret = read_jobs(b, o->jobs, err);
+    const char *journal = r->values[RESUME];
+    int ret = read_jobs(b, r->values[JOBS], err);
     if (ret == 0)
-        ret = read_defaults(b, o, err);
+        ret = read_defaults(b, r, err);
     if (ret == 0)
-        ret = open_input(b, o->input, input, err);
-    if (ret == 0 && o->resume)
-        ret = journal_open(&b->journal, o->resume,
+        ret = open_input(b, r->input, input, err);
+    if (ret == 0 && journal)
+        ret = journal_open(&b->journal, journal,
                            lines_hash(LINES_HASH, b->source.defaults, b->source.defaults_len), err);
     if (ret == 0)
         ret = survey_if_useful(b, err);
-    if (ret == 0 && o->replay)
+    if (ret == 0 && r->flags[REPLAY])
         ret = journal_replay(&b->journal, STDOUT_FILENO, err);
     int opened = ret == 0 ? output_open(&b->output, STDOUT_FILENO) : 0;
     if (opened < 0)
@@ -199,33 +207,39 @@ static int open_all(struct batch *b, const struct batch_options *o, int *input,
     return ret;
 }
 
-int cmd_batch(int argc, char **argv)
+static int run_request(struct batch *b, const struct request *r)
 {
-    struct batch_options o = {0};
-    struct batch b = BATCH_NONE;
     struct brig_error err;
     autofd input = -1;
+    b->fail_fast = r->flags[FAIL_FAST];
+    b->quiet = r->flags[QUIET];
+    b->verbose = r->flags[VERBOSE];
     int code = 0;
-    if (read_options(&o, argc, argv, &err) < 0) {
-        term_error(&err);
-        return brig_error_exit_code(&err);
-    }
-    if (o.help)
-        return ferror(stdout) || fflush(stdout) ? 125 : 0;
-    b.fail_fast = o.fail_fast;
-    b.quiet = o.quiet;
-    b.verbose = o.verbose;
-    if (open_all(&b, &o, &input, &err) < 0) {
+    if (open_all(b, r, &input, &err) < 0) {
         term_error(&err);
         code = brig_error_exit_code(&err);
     } else {
-        b.progress.failed = b.journal.failed;
-        b.progress.ok = b.journal.records - b.journal.failed;
-        b.progress.before = b.journal.records;
+        b->progress.failed = b->journal.failed;
+        b->progress.ok = b->journal.records - b->journal.failed;
+        b->progress.before = b->journal.records;
         /* Where the results are shown, they show the progress. */
-        b.progress.shown = !o.quiet && term_can_redraw() && !isatty(STDOUT_FILENO);
-        code = batch_run(&b);
+        b->progress.shown = !b->quiet && term_can_redraw() && !isatty(STDOUT_FILENO);
+        code = batch_run(b);
     }
-    batch_done(&b);
+    batch_done(b);
     return code;
+}
+
+int cmd_batch(int argc, char **argv)
+{
+    struct request request = {0};
+    struct batch batch = BATCH_NONE;
+    struct brig_error err;
+    if (read_options(&request, argc, argv, &err) < 0) {
+        term_error(&err);
+        return brig_error_exit_code(&err);
+    }
+    if (request.flags[HELP])
+        return ferror(stdout) || fflush(stdout) ? 125 : 0;
+    return run_request(&batch, &request);
 }

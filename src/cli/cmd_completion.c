@@ -21,6 +21,12 @@ static size_t row_count(void)
     return count + own_option_count;
 }
 
+static struct row own_row(const struct own_option *own)
+{
+    return (struct row){own->option, own->argument, own->help,
+                        NULL,        own->letter,   own->argument != NULL};
+}
+
 static struct row row_at(size_t i)
 {
     size_t count;
@@ -30,9 +36,7 @@ static struct row row_at(size_t i)
             keys[i].option, keys[i].argument,
             keys[i].help,   keys[i].choices,
             keys[i].letter, keys[i].type == BRIG_TYPE_PATH || keys[i].type == BRIG_TYPE_LIST};
-    const struct own_option *own = &own_options[i - count];
-    return (struct row){own->option, own->argument, own->help,
-                        NULL,        own->letter,   own->argument != NULL};
+    return own_row(&own_options[i - count]);
 }
 
 static void print_words(const char *choices)
@@ -68,7 +72,12 @@ static void print_bash(void)
     puts("--help --version\" -- \"$cur\"))\n        return\n    fi\n"
          "    case ${COMP_WORDS[1]} in\n"
          "    completion) COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$cur\")); return ;;\n"
-         "    run|explain) ;;\n"
+         "    run|explain) ;;");
+    fputs("    batch) case $cur in -*) COMPREPLY=($(compgen -W \"", stdout);
+    for (size_t i = 0; i < batch_option_count; i++)
+        printf("--%s ", batch_options[i].option);
+    puts("\" -- \"$cur\")) ;;\n"
+         "        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;; esac; return ;;\n"
          "    *) return ;;\n"
          "    esac\n"
          "    case $prev in");
@@ -101,6 +110,26 @@ static void print_bash(void)
 
 /* Help texts hold no brackets, which zsh would take for its own; a colon does not matter inside of
  * them. */
+static void print_zsh_row(const struct row *row)
+{
+    for (int letter = 0; letter < (row->letter ? 2 : 1); letter++) {
+        if (letter)
+            printf("        '*-%c[", row->letter);
+        else
+            printf("        '*--%s[", row->option);
+        print_quoted(row->help, ZSH_QUOTE);
+        putchar(']');
+        if (row->choices) {
+            fputs(":value:(", stdout);
+            print_words(row->choices);
+            putchar(')');
+        } else if (row->argument) {
+            fputs(row->file ? ":file:_files" : ":value: ", stdout);
+        }
+        puts("' \\");
+    }
+}
+
 static void print_zsh(void)
 {
     puts("#compdef brig\n# zsh completion for brig; made by: brig completion zsh\n"
@@ -110,29 +139,37 @@ static void print_zsh(void)
     puts("    )\n    if (( CURRENT == 2 )); then\n        _describe verb verbs\n        return\n"
          "    fi\n    case $words[2] in\n"
          "    completion) _values shell bash zsh fish; return ;;\n"
-         "    run|explain) ;;\n    *) return ;;\n    esac\n"
+         "    run|explain) ;;\n    batch)\n        shift words; (( CURRENT-- ))\n"
+         "        _arguments \\");
+    for (size_t i = 0; i < batch_option_count; i++) {
+        struct row row = own_row(&batch_options[i]);
+        print_zsh_row(&row);
+    }
+    puts("        '*:jobs:_files'\n        return ;;\n    *) return ;;\n    esac\n"
          "    shift words; (( CURRENT-- ))\n    _arguments -S \\");
     for (size_t i = 0; i < row_count(); i++) {
         struct row row = row_at(i);
-        for (int letter = 0; letter < (row.letter ? 2 : 1); letter++) {
-            if (letter)
-                printf("        '*-%c[", row.letter);
-            else
-                printf("        '*--%s[", row.option);
-            print_quoted(row.help, ZSH_QUOTE);
-            putchar(']');
-            if (row.choices) {
-                fputs(":value:(", stdout);
-                print_words(row.choices);
-                putchar(')');
-            } else if (row.argument) {
-                fputs(row.file ? ":file:_files" : ":value: ", stdout);
-            }
-            puts("' \\");
-        }
+        print_zsh_row(&row);
     }
     puts("        '(-):command: _command_names -e' \\\n        '*::arguments: _normal'\n}\n"
          "_brig \"$@\"");
+}
+
+static void print_fish_row(const struct row *row, const char *verbs)
+{
+    printf("complete -c brig -n '__fish_seen_subcommand_from %s' -l %s", verbs, row->option);
+    if (row->letter)
+        printf(" -s %c", row->letter);
+    if (row->choices) {
+        fputs(" -x -a '", stdout);
+        print_words(row->choices);
+        putchar('\'');
+    } else if (row->argument) {
+        fputs(row->file ? " -r" : " -x", stdout);
+    }
+    fputs(" -d '", stdout);
+    print_quoted(row->help, FISH_QUOTE);
+    puts("'");
 }
 
 static void print_fish(void)
@@ -146,19 +183,11 @@ static void print_fish(void)
     puts("complete -c brig -f -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'");
     for (size_t i = 0; i < row_count(); i++) {
         struct row row = row_at(i);
-        printf("complete -c brig -n '__fish_seen_subcommand_from run explain' -l %s", row.option);
-        if (row.letter)
-            printf(" -s %c", row.letter);
-        if (row.choices) {
-            fputs(" -x -a '", stdout);
-            print_words(row.choices);
-            putchar('\'');
-        } else if (row.argument) {
-            fputs(row.file ? " -r" : " -x", stdout);
-        }
-        fputs(" -d '", stdout);
-        print_quoted(row.help, FISH_QUOTE);
-        puts("'");
+        print_fish_row(&row, "run explain");
+    }
+    for (size_t i = 0; i < batch_option_count; i++) {
+        struct row row = own_row(&batch_options[i]);
+        print_fish_row(&row, "batch");
     }
 }
 

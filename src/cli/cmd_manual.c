@@ -62,14 +62,10 @@ static void print_keys(void)
     }
 }
 
-static const char before_options[] =
-    ".SH NAME\nbrig \\- run a command as if it will misbehave\n"
-    ".SH SYNOPSIS\n"
-    ".B brig run\n[\\fIoptions\\fR] [\\-\\-] \\fICOMMAND\\fR [\\fIARG\\fR...]\n.br\n"
-    ".B brig explain\n[\\fIoptions\\fR] [\\-\\-] \\fICOMMAND\\fR [\\fIARG\\fR...]\n.br\n"
-    ".B brig doctor\n[\\-\\-json]\n.br\n"
-    ".B brig completion\nbash|zsh|fish\n.br\n"
-    ".B brig manual\n"
+static const char before_options[] = ".SH NAME\nbrig \\- run a command as if it will misbehave\n"
+                                     ".SH SYNOPSIS\n";
+
+static const char description[] =
     ".SH DESCRIPTION\n"
     "brig runs one command with a budget of memory, processor, processes, time and output; "
     "streams\n"
@@ -87,6 +83,7 @@ static const char before_options[] =
     ".SH OPTIONS\n";
 
 static const char after_options[] =
+    "How many jobs run at once cannot be changed while they run.\n"
     ".SH SPEC FILE\n"
     "A JSON object with \\(lqcommand\\(rq, an array of strings, and the settings above by name, "
     "with\n"
@@ -115,6 +112,32 @@ static const char after_options[] =
     "brig run \\-\\-json \\-\\- make test | jq .status\n"
     "brig run \\-\\-events fd:3 \\-\\-result out.json \\-\\- ./tool 3>events.ndjson\n.fi\n";
 
+static void print_synopsis(void)
+{
+    for (unsigned i = 0; i < command_count; i++) {
+        printf("%s.B brig %s\n", i ? ".br\n" : "", commands[i].name);
+        if (*commands[i].arguments) {
+            print_text(commands[i].arguments);
+            putchar('\n');
+        }
+    }
+}
+
+static const char before_batch[] =
+    ".SH BATCH\n"
+    ".B brig batch\n"
+    "takes jobs, a JSON object a line: a spec as in a spec file, with an \\(lqid\\(rq if it is to "
+    "have one.\n"
+    "It prints their results, one a line, as they end: the result object after "
+    "\\(lqline\\(rq,\n"
+    "\\(lqok\\(rq and \\(lqjob\\(rq. It exits with 0 if every job did, 1 if some did not.\n";
+
+static void print_own(const struct own_option *options, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        print_option(options[i].option, options[i].letter, options[i].argument, options[i].help);
+}
+
 int cmd_manual(int argc, char **argv)
 {
     if (argc != 1) {
@@ -123,10 +146,13 @@ int cmd_manual(int argc, char **argv)
     }
     printf(".TH BRIG 1 2026-11-15 \"brig %s\" \"User Commands\"\n", brig_version());
     fputs(before_options, stdout);
+    print_synopsis();
+    fputs(description, stdout);
     print_keys();
-    for (size_t i = 0; i < own_option_count; i++)
-        print_option(own_options[i].option, own_options[i].letter, own_options[i].argument,
-                     own_options[i].help);
+    print_own(own_options, own_option_count);
+    fputs(before_batch, stdout);
+    print_own(batch_options, batch_option_count);
+    puts(".PP");
     fputs(after_options, stdout);
     return ferror(stdout) || fflush(stdout) ? 125 : 0;
 }

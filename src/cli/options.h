@@ -16,6 +16,10 @@ struct own_option {
 extern const struct own_option own_options[];
 extern const size_t own_option_count;
 
+/* Those of brig batch: in its file, and here for the manual and the completions. */
+extern const struct own_option batch_options[];
+extern const size_t batch_option_count;
+
 struct run_options {
     struct brig_spec *spec;
     bool json, dry_run, warm, quiet, verbose, help;
