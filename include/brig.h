@@ -298,6 +298,7 @@ enum brig_channel {
     BRIG_CHANNEL_TOO_LARGE,
     BRIG_CHANNEL_NOT_JSON,
     BRIG_CHANNEL_NO_MEMORY,
+    BRIG_CHANNEL_WITHHELD, /* it could not be looked at for secrets in time */
 };
 
 struct brig_usage {

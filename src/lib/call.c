@@ -18,6 +18,7 @@
 #include "base/jsonw.h"
 #include "base/text.h"
 #include "envelope.h"
+#include "run.h"
 #include "tools.h"
 
 #define STAGE       "call"
@@ -25,6 +26,7 @@
 #define ID_MAX      128
 #define CHECKED_MAX (8u << 20) /* of an output that has a schema */
 #define LAST_WORDS  400        /* of stderr, in the message of a call that failed */
+#define ERROR_MAX   65536      /* of a tool's own error */
 #define MARKER_SIZE 64
 #define ROOM        (1u << 16)
 
@@ -165,6 +167,7 @@ int brig_call_start(struct brig *brig, const struct brig_tools *tools, const cha
     if (ret == 0)
         ret = brig_start(brig, call->spec, &call->run, err);
     if (ret < 0) {
+        redact_error(call->tool ? call->tool->spec : NULL, err);
         brig_call_free(call);
         return ret;
     }
@@ -200,8 +203,9 @@ const char *brig_call_id(const struct brig_call *call)
 /* The answer is an error, of this text. */
 static void fail(struct brig_call *call, const char *text)
 {
+    const struct redact_rules *rules = call->run->plan.rules;
     free(call->error);
-    call->error = strdup(text);
+    call->error = rules ? redact_copy(rules, text) : strdup(text);
     call->answer = (struct brig_answer){.error = call->error ? call->error : "out of memory"};
 }
 
@@ -209,8 +213,8 @@ static void fail(struct brig_call *call, const char *text)
 static char *text_of(struct jsonscan_span json)
 {
     char *text = NULL;
-    if (json.at[0] != '"')
-        return strndup(json.at, json.len);
+    if (json.at[0] != '"' || json.len > ERROR_MAX)
+        return strndup(json.at, json.len < ERROR_MAX ? json.len : ERROR_MAX);
     autofree char *object = NULL;
     if (asprintf(&object, "{\"x\":%.*s}", (int)json.len, json.at) < 0) {
         object = NULL;
@@ -261,6 +265,11 @@ static bool find_envelope(const struct brig_call *call, struct envelope *envelop
         snprintf(why, ENVELOPE_WHY_SIZE, "%s", result->output_fault);
         return false;
     }
+    if (tool->result == TOOL_RESULT_MARKERS && (result->out.truncated || result->out.error)) {
+        snprintf(why, ENVELOPE_WHY_SIZE,
+                 "what it printed is not all there: it is over its output budget");
+        return false;
+    }
     if (tool->result == TOOL_RESULT_MARKERS &&
         !envelope_find(&json, result->out.data ? (const char *)result->out.data : "",
                        result->out.len, tool->begin ? tool->begin : call->begin,
@@ -276,6 +285,10 @@ static void answer_with_stdout(struct brig_call *call)
     struct buf buf;
     struct jsonw w;
     bool utf8 = text_is_utf8(out->data, out->len);
+    if (out->truncated || out->error) {
+        fail(call, "what the tool printed is not all there: it is over its output budget");
+        return;
+    }
     buf_init(&buf, out->len * 6 + ROOM);
     jsonw_init(&w, &buf);
     if (!utf8) {
@@ -432,6 +445,8 @@ int brig_call_error_json(const char *name, const char *id, const struct brig_err
 {
     bool denied = error->fault == BRIG_FAULT_USAGE || error->fault == BRIG_FAULT_REFUSED;
     char chosen[ID_MAX + 1];
+    struct brig_error told = *error;
+    redact_error(NULL, &told);
     struct buf buf;
     struct jsonw w;
     buf_init(&buf, ROOM);
@@ -442,10 +457,10 @@ int brig_call_error_json(const char *name, const char *id, const struct brig_err
     jsonw_text(&w, "tool", name);
     jsonw_bool(&w, "ok", false);
     jsonw_null(&w, "output");
-    jsonw_text(&w, "error", error->text);
+    jsonw_text(&w, "error", told.text);
     jsonw_null(&w, "metadata");
     jsonw_bool(&w, "denied", denied);
-    jsonw_text(&w, "reason", denied ? error->text : NULL);
+    jsonw_text(&w, "reason", denied ? told.text : NULL);
     jsonw_decimal(&w, "duration_ms", 0, 1000);
     jsonw_null(&w, "result");
     jsonw_close(&w, '}');

@@ -140,6 +140,9 @@ const char *channel_fault(const struct channel *channel, char *out, size_t size)
     case BRIG_CHANNEL_NO_MEMORY:
         text = "there was no memory to take the result";
         break;
+    case BRIG_CHANNEL_WITHHELD:
+        text = "the result is withheld: looking for secrets in it took too long";
+        break;
     case BRIG_CHANNEL_TOO_LARGE:
         units_format_size(channel->max, most);
         snprintf(out, size, "the result is larger than result_size, which is %s", most);

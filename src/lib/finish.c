@@ -84,16 +84,14 @@ static void make_notes(struct brig_run *run, const struct verdict *verdict)
     buf_init(&notes, NOTES_MAX);
     verdict_notes(&run->facts, verdict, &notes);
     add_withheld(run, &notes);
-    if (notes.len && run->plan.rules) {
-        struct buf shown;
-        buf_init(&shown, NOTES_MAX * 20);
-        if (redact_text(run->plan.rules, notes.data, notes.len, &shown, NULL) == 0)
-            run->notes = buf_take(&shown, NULL);
-        buf_done(&shown);
-    } else if (notes.len) {
+    if (notes.len)
         run->notes = buf_take(&notes, NULL);
-    }
     buf_done(&notes);
+    if (run->notes && run->plan.rules) {
+        char *plain = run->notes;
+        run->notes = redact_copy(run->plan.rules, plain);
+        free(plain);
+    }
 }
 
 static void hide_in_answer(struct brig_run *run, struct brig_result *result)
@@ -104,7 +102,7 @@ static void hide_in_answer(struct brig_run *run, struct brig_result *result)
     buf_init(&shown, channel->body.len * 4 + (1u << 20));
     int ret = redact_json(run->plan.rules, channel->body.data, channel->body.len, &shown, &found);
     if (ret < 0) { /* what cannot be looked at is not shown */
-        channel->state = BRIG_CHANNEL_NO_MEMORY;
+        channel->state = ret == -ETIMEDOUT ? BRIG_CHANNEL_WITHHELD : BRIG_CHANNEL_NO_MEMORY;
         result->output_fault = channel_fault(channel, run->output_fault, sizeof run->output_fault);
     } else if (found) {
         buf_done(&channel->body);

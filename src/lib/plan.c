@@ -88,6 +88,10 @@ static int check_capture(const struct plan *plan, struct brig_error *err)
         return error_usage(err, STAGE,
                            "output: what is kept in memory needs a budget of at most "
                            "1G");
+    if (plan->channel && plan->limits.open_files <= GUEST_CHANNEL)
+        return error_usage(err, STAGE,
+                           "open_files: its result channel is descriptor %d: at least %d",
+                           GUEST_CHANNEL, GUEST_CHANNEL + 1);
     if (plan->channel && plan->limits.result_bytes > CAPTURE_MAX)
         return error_usage(err, STAGE, "result_size: is kept in memory: at most 1G");
     return 0;

@@ -53,8 +53,11 @@ int pump_init(struct pump *pump, const struct spec_sink sinks[3], const int fds[
 
 void pump_redact(struct pump *pump, int stream, const struct redact_rules *rules)
 {
-    buf_init(&pump->streams[stream].queue, QUEUE_MAX);
-    pump->streams[stream].rules = rules;
+    struct pump_stream *s = &pump->streams[stream];
+    if (s->rules || s->sink == BRIG_SINK_DISCARD)
+        return;
+    buf_init(&s->queue, QUEUE_MAX);
+    s->rules = rules;
 }
 
 void pump_done(struct pump *pump)
@@ -119,6 +122,16 @@ void pump_drop_pending(struct pump *pump, int stream)
     omit(s, s->pending + (s->queue.len - s->queue_at));
     s->pending = 0;
     s->queue_at = s->queue.len;
+}
+
+void pump_drop_unread(struct pump *pump, int stream, int left)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    if (s->redactor && !s->redacted)
+        omit(s, redactor_held(s->redactor));
+    s->redacted = true;
+    if (s->fd >= 0 && left > 0)
+        omit(s, (uint64_t)left);
 }
 
 bool pump_flush(struct pump *pump, int stream)

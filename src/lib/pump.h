@@ -81,6 +81,9 @@ bool pump_flush(struct pump *pump, int stream);
 /* Give up what is pending. */
 void pump_drop_pending(struct pump *pump, int stream);
 
+/* Give up what is left of a stream: what is held back, and this much that was never read. */
+void pump_drop_unread(struct pump *pump, int stream, int left);
+
 /* After the end of both streams: deliver one chunk of the kept end. PUMP_ENDED when all is out. */
 enum pump_state pump_finish(struct pump *pump, int *stream);
 

@@ -189,6 +189,8 @@ int redact_text(const struct redact_rules *rules, const char *text, size_t len, 
     ret = redactor_feed(r, text, len, out);
     if (ret == 0)
         ret = redactor_end(r, out);
+    if (ret == 0 && redactor_failure(r))
+        ret = -ETIMEDOUT;
     if (ret == 0 && count)
         *count = redactor_count(r);
     redactor_free(r);

@@ -52,12 +52,16 @@ uint64_t redactor_count(const struct redactor *r); /* secrets replaced */
 /* The name of the user's pattern that had to be stopped, since when nothing is shown; or NULL. */
 const char *redactor_failure(const struct redactor *r);
 
-/* A whole text at once. `count` may be NULL. */
+/* A whole text at once. `count` may be NULL. -ETIMEDOUT: a pattern of the user had to be stopped,
+ * and the rest is not there. */
 int redact_text(const struct redact_rules *rules, const char *text, size_t len, struct buf *out,
                 uint64_t *count);
 
-/* redact_message.c: in place, in a message about a run of this spec, if that has redaction on; and
- * in each of a list of texts. */
+/* redact_message.c. A text in new memory; what cannot be looked at is not shown: "[withheld]". NULL
+ * without memory. */
+char *redact_copy(const struct redact_rules *rules, const char *text);
+/* In place, in a message about a run of this spec (NULL: of any), if that has redaction on; and in
+ * each of a list of NAME=VALUE. */
 struct brig_spec;
 struct strings;
 void redact_error(const struct brig_spec *spec, struct brig_error *err);

@@ -11,12 +11,12 @@
 const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     [REDACT_TAIL_WORD] = {"[A-Za-z0-9_-]", "^" ALNUM "_-"},
     [REDACT_TAIL_BASE64] = {"[A-Za-z0-9._~+/=-]", "^" ALNUM "._~+/=-"},
-    [REDACT_TAIL_BARE] = {"[^\\s\"'`&,;<>)\\]}\\\\]", " \t\n\v\f\r\"'`&,;<>)]}\\"},
-    [REDACT_TAIL_DOUBLE] = {"(?:[^\"\\\\\\r\\n]|\\\\[^\\r\\n]?)", "\"\r\n"},
-    [REDACT_TAIL_SINGLE] = {"(?:[^'\\\\\\r\\n]|\\\\[^\\r\\n]?)", "'\r\n"},
-    [REDACT_TAIL_ESCAPED] = {"(?:[^\"\\\\\\r\\n]|\\\\{2,}+\"?|\\\\(?![\"\\\\]))", "\"\r\n"},
-    [REDACT_TAIL_USER] = {"[^\\s/@\"'<>`]", " \t\n\v\f\r/@\"'<>`"},
-    [REDACT_TAIL_LINE] = {"[^\\r\\n]", "\r\n"},
+    [REDACT_TAIL_BARE] = {"[^\\x00\\s\"'`&,;<>)\\]}\\\\]", " \t\n\v\f\r\"'`&,;<>)]}\\"},
+    [REDACT_TAIL_DOUBLE] = {"(?:[^\\x00\"\\\\\\r\\n]|\\\\[^\\x00\\r\\n]?)", "\"\r\n"},
+    [REDACT_TAIL_SINGLE] = {"(?:[^\\x00'\\\\\\r\\n]|\\\\[^\\x00\\r\\n]?)", "'\r\n"},
+    [REDACT_TAIL_ESCAPED] = {"(?:[^\\x00\"\\\\\\r\\n]|\\\\{2,}+\"?|\\\\(?![\"\\\\]))", "\"\r\n"},
+    [REDACT_TAIL_USER] = {"[^\\x00\\s/@\"'<>`]", " \t\n\v\f\r/@\"'<>`"},
+    [REDACT_TAIL_LINE] = {"[^\\x00\\r\\n]", "\r\n"},
     [REDACT_TAIL_KEY] = {NULL, ""},
 };
 
@@ -75,10 +75,10 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 #define MEMBER       "[A-Za-z_]{1,40}[0-9]{0,2}[A-Za-z_]{0,20}"
 #define NO_MEMBER    "(?!" MEMBER "(?:\\.|->|::)" MEMBER "(?![A-Za-z0-9]))"
 
-#define BARE      "[^\\s\"'`&,;<>()\\[\\]{}\\\\|]"
-#define BARE_ENDS "(?=[\\s\"'&\\\\]|\\z|[;,](?=[A-Za-z]))"
-#define ANY_ENDS  "(?=[\\s\"'&\\\\;,)\\]}|]|\\z)"
-#define LINE_ENDS "(?=[ \\t]{0,8}(?:[\\r\\n]|\\z))"
+#define BARE      "[^\\x00\\s\"'`&,;<>()\\[\\]{}\\\\|]"
+#define BARE_ENDS "(?=[\\x00\\s\"'&\\\\]|\\z|[;,](?=[A-Za-z]))"
+#define ANY_ENDS  "(?=[\\x00\\s\"'&\\\\;,)\\]}|]|\\z)"
+#define LINE_ENDS "(?=[ \\t]{0,8}(?:[\\x00\\r\\n]|\\z))"
 
 /* A letter and a digit among the first bytes. */
 #define IN_VALUE "[^\\s\"'`&,;<>()\\[\\]{}\\\\|]{0,60}"
@@ -268,7 +268,7 @@ const struct redact_rule redact_table[] = {
      {"", "", "", ""},
      "-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?=(?:\\\\[rn]|[\\s\"'+,;]){1,40}+"
      "(?:" BASE64 "{24}|Proc-Type:|" BASE64 "{1,23}\\z|" BASE64
-     "{1,1000}(?:\\\\[rn]|[\\s\"'+,;]){0,40}+-----END))",
+     "{1,1000}(?:\\\\[rn]|[\\s\"'+,;]){0,40}+-----END|[A-Za-z0-9+/=.:,\\s\\\\]{1,4096}-----END))",
      REDACT_TAIL_KEY},
 };
 const size_t redact_table_len = sizeof redact_table / sizeof *redact_table;

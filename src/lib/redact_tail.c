@@ -61,7 +61,7 @@ static bool string_takes(struct redact_scan *scan, const struct redact_set *stop
 {
     if (scan->backslashes) {
         scan->backslashes = 0;
-        return c != '\r' && c != '\n';
+        return c != '\r' && c != '\n' && c;
     }
     scan->backslashes = c == '\\';
     return !redact_set_has(stop, c);
@@ -104,6 +104,8 @@ void redact_tail_begin(struct redact_scan *scan, const struct redact_rule *rule)
     scan->inside = rule;
     scan->stop = (struct redact_set){0};
     redact_set_add(&scan->stop, redact_tails[rule->tail].stop);
+    scan->stop.bits[0] |=
+        1; /* NUL ends all of them: it stands between the variables of an environment */
     scan->backslashes = 0;
     memset(&scan->key, 0, sizeof scan->key);
     scan->key.blank = true;

@@ -157,7 +157,7 @@ static void add_labels(struct jsonw *w, const char *const *labels)
         size_t len = strcspn(*labels, "=");
         autofree char *name = strndup(*labels, len);
         if (name)
-            jsonw_text(w, name, *labels + len + 1);
+            jsonw_text(w, name, (*labels)[len] ? *labels + len + 1 : "");
         else
             w->buf->failed = ENOMEM;
     }

@@ -56,6 +56,9 @@ void brig_run_watch(struct brig_run *run)
     if (run->watched)
         return;
     run->watched = run->pump.watched = true;
+    /* Events are sent somewhere, whoever looks at the terminal; nothing has been read yet. */
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR && run->plan.rules && !run->stepped; i++)
+        pump_redact(&run->pump, i, run->plan.rules);
     run->usage_at = run->started + NS_PER_S;
     run_push_event(run, (struct brig_event){.type = BRIG_EVENT_STARTED, .pid = run->facts.pid});
     watch_arm(run);
@@ -169,7 +172,7 @@ static void choose_side(struct brig_run *run, int stream)
         run_poll(run, sink_of(stream), s->outlet.fd, EPOLLOUT);
     } else {
         run_unpoll(run, sink_of(stream), s->outlet.fd);
-        if (s->fd >= 0)
+        if (s->fd >= 0 && run->phase < PHASE_DRAINING)
             run_poll(run, (enum source)stream, s->fd, EPOLLIN);
     }
 }
@@ -292,9 +295,12 @@ static void begin_draining(struct brig_run *run)
     run->phase = PHASE_DRAINING;
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
         /* What is in the pipes now is this run's; what comes later is not. */
-        if (run->pump.streams[i].fd >= 0 &&
-            ioctl(run->pump.streams[i].fd, FIONREAD, &run->left_in_pipe[i]) < 0)
+        int fd = run->pump.streams[i].fd;
+        if (fd < 0)
+            continue;
+        if (ioctl(fd, FIONREAD, &run->left_in_pipe[i]) < 0)
             run->left_in_pipe[i] = 0;
+        run_unpoll(run, (enum source)i, fd); /* from here on only drain() reads it */
     }
     /* A reader may take its time until the run's own timeout, and always as long as kill-after. */
     uint64_t least = now + run->plan.limits.kill_after_ns;
@@ -310,6 +316,7 @@ static void begin_draining(struct brig_run *run)
  * point at it. Returns true when there is nothing left to do. */
 static bool drain(struct brig_run *run)
 {
+    bool done = true;
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
         if (pump_is_done(&run->pump, i))
             continue;
@@ -322,9 +329,10 @@ static bool drain(struct brig_run *run)
             (state == PUMP_MOVED && run->left_in_pipe[i] <= 0))
             close_stream(run, i);
         choose_side(run, i);
-        if (state == PUMP_MOVED || !pump_is_done(&run->pump, i))
-            return false;
+        done = done && state != PUMP_MOVED && pump_is_done(&run->pump, i);
     }
+    if (!done)
+        return false;
     int stream = 0;
     enum pump_state state = pump_finish(&run->pump, &stream);
     if (state == PUMP_MOVED)
@@ -352,6 +360,7 @@ static bool step_draining(struct brig_run *run, uint64_t now)
             if (s->pending && !s->broken)
                 s->broken = ETIMEDOUT;
             pump_drop_pending(&run->pump, i);
+            pump_drop_unread(&run->pump, i, run->left_in_pipe[i]);
         }
         empty = true;
     }
@@ -363,6 +372,21 @@ static bool step_draining(struct brig_run *run, uint64_t now)
     }
     finish_run(run);
     return true;
+}
+
+/* Is there something to do that no descriptor announces? A stream whose sink takes nothing waits
+ * for that, and does not hold up the other one. */
+static bool has_work(const struct brig_run *run)
+{
+    bool pending = false, work = false;
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        bool waits = run->pump.streams[i].pending > 0;
+        bool more = run->phase == PHASE_DRAINING ? !pump_is_done(&run->pump, i)
+                                                 : pump_has_more(&run->pump, i);
+        pending = pending || waits;
+        work = work || (more && !waits);
+    }
+    return work || (run->phase == PHASE_DRAINING && !pending);
 }
 
 int brig_run_step(struct brig_run *run)
@@ -384,14 +408,13 @@ int brig_run_step(struct brig_run *run)
     }
     uint64_t now = clock_now();
     watch_clocks(run, now);
-    bool over = run->init_gone || run->deferred;
-    if (over && run->phase < PHASE_DRAINING && !run->moved)
+    /* At once: a process outside that was given the guest's stdout may write to it for ever. */
+    if ((run->init_gone || run->deferred) && run->phase < PHASE_DRAINING)
         begin_draining(run);
-    if (run->phase == PHASE_DRAINING && step_draining(run, now))
+    /* What was read in this step has its event to be looked at first. */
+    if (run->phase == PHASE_DRAINING && !run->moved && step_draining(run, now))
         return 1;
-    bool blocked = run->pump.streams[BRIG_STDOUT].pending || run->pump.streams[BRIG_STDERR].pending;
-    bool more = pump_has_more(&run->pump, BRIG_STDOUT) || pump_has_more(&run->pump, BRIG_STDERR);
-    if ((over || more || run->phase == PHASE_DRAINING) && !blocked)
+    if (has_work(run))
         step_again(run);
     else
         watch_arm(run);

@@ -226,8 +226,11 @@ static int check_top(const struct brig_tools *tools, struct brig_error *err)
                            list ? "is not an array" : "is missing");
     if (defaults && defaults->type != JSONR_OBJECT)
         return error_usage(err, STAGE, "%s: defaults: is not an object", tools->name);
-    if (defaults && jsonr_get(defaults, "command"))
-        return error_usage(err, STAGE, "%s: defaults: command: each tool has its own", tools->name);
+    for (const struct jsonr *m = defaults ? defaults->first : NULL; m; m = m->next) {
+        if (is_own(m->key) || strcmp(m->key, "command") == 0)
+            return error_usage(err, STAGE, "%s: defaults: %s: each tool has its own", tools->name,
+                               m->key);
+    }
     return 0;
 }
 
@@ -318,6 +321,8 @@ int brig_tools_check(const struct brig_tools *tools, size_t index, struct brig *
     struct brig_error local = {0};
     char *plan = NULL;
     size_t len = 0;
+    if (index >= tools->count)
+        return error_usage(err, STAGE, "%s: there are only %zu tools", tools->name, tools->count);
     const struct tool *tool = &tools->items[index];
     int ret = brig_explain(brig, tool->spec, false, &plan, &len, &local);
     brig_free(plan);

@@ -49,6 +49,11 @@ def call_python(brig, tmp_path, code, args=None, **more):
     return call(brig, write_tools(tmp_path, python_tool(code, **more)), args=args)
 
 
+ECHO = python_tool('send(json.dumps(dict(status="success", output=args)))', input_schema={
+    "type": "object", "properties": {"n": {"type": "integer", "maximum": 9}, "s": {"type": "string"}},
+    "additionalProperties": False})
+
+
 # ---- 25: results of all sizes -----------------------------------------------------------------
 
 @pytest.mark.parametrize("size", [0, 1, 65536, 200_000])
@@ -148,6 +153,33 @@ def test_case_26_fixed_markers(brig, tmp_path):
     assert (answer["ok"], answer["output"]) == (True, "x")
 
 
+@pytest.mark.parametrize("result", ["markers", "stdout"])
+def test_case_26_what_was_cut_is_no_result(brig, tmp_path, result):
+    """Head and tail joined would be a result that nobody sent."""
+    code = 'b, e = os.environ.get("BRIG_RESULT_BEGIN", ""), os.environ.get("BRIG_RESULT_END", "")\n' \
+        'print(b + json.dumps(dict(status="success", output="a" * 5000)) + e)'
+    answer = call_python(brig, tmp_path, code, result=result, output="1000", on_output_limit="truncate")
+    assert (answer["ok"], answer["output"]) == (False, None) and "output budget" in answer["error"], answer["error"]
+
+
+SECRET = "sk-abcdefghijklmnopqrstuvwx1234"
+
+
+def test_case_34_refusals_do_not_repeat_secrets(brig, tmp_path):
+    schema = {"properties": {"e": {"enum": ["a"]}, "p": {"pattern": "^a$"}}, "additionalProperties": False}
+    path = write_tools(tmp_path, {**ECHO, "input_schema": schema})
+    for tool, args in (("t", {"e": SECRET}), ("t", {"p": SECRET}), ("t", {SECRET: 1}), (SECRET, {}), ("t", "{" + SECRET)):
+        done = call_done(brig, path, tool, args)
+        answer = json.loads(done.stdout)
+        assert answer["denied"] and SECRET not in answer["reason"] + answer["error"] + done.stderr.decode(), answer
+
+
+def test_case_34_error_of_a_tool(brig, tmp_path):
+    code = "send('{\"status\": \"error\", \"error\": \"password\\\\u003dhunter2xyz9\"}')"
+    answer = call_python(brig, tmp_path, code)
+    assert not answer["ok"] and "hunter2xyz9" not in json.dumps(answer), answer["error"]
+
+
 # ---- 27, 28, 29 -------------------------------------------------------------------------------
 
 def test_case_27_nothing_of_a_guest_is_evaluated(brig, tmp_path):
@@ -230,11 +262,6 @@ def test_case_35_arguments_are_in_no_file_and_on_no_command_line(brig, tmp_path)
 
 # ---- arguments --------------------------------------------------------------------------------
 
-ECHO = python_tool('send(json.dumps(dict(status="success", output=args)))', input_schema={
-    "type": "object", "properties": {"n": {"type": "integer", "maximum": 9}, "s": {"type": "string"}},
-    "additionalProperties": False})
-
-
 @pytest.mark.parametrize("args, said", [
     ({"n": 10}, "/n: must be <= 9"), ({"m": 1}, "/m: no such property"), ({"n": "x"}, "/n:"), ([], "not a JSON object"),
     ("{", "line 1"), ("{} {}", "line 1"), ('{"n":1,"n":2}', "duplicate"), ("nope", "line 1"),
@@ -316,6 +343,7 @@ GOOD = {"name": "t", "command": ["/bin/true"]}
     ({"tools": [{**GOOD, "title": 1}]}, "title: is not a string"), ({"tools": [{**GOOD, "annotations": 1}]}, "annotations"),
     ({"tools": [GOOD], "defaults": {"command": ["x"]}}, "defaults: command"),
     ({"tools": [GOOD], "defaults": {"pids": "none"}}, "defaults: pids"),
+    ({"tools": [GOOD], "defaults": {"name": "x"}}, "defaults: name"),
 ])
 def test_bad_tools_file_names_file_tool_and_key(brig, tmp_path, marker, text, said):
     path = tmp_path / "tools.json"

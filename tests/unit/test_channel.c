@@ -85,8 +85,8 @@ static void test_the_bytes_are_kept(void **state)
 
 static void test_each_fault_has_its_own_sentence(void **state)
 {
-    char texts[BRIG_CHANNEL_NO_MEMORY + 1][192];
-    for (int i = BRIG_CHANNEL_OFF; i <= BRIG_CHANNEL_NO_MEMORY; i++) {
+    char texts[BRIG_CHANNEL_WITHHELD + 1][192];
+    for (int i = BRIG_CHANNEL_OFF; i <= BRIG_CHANNEL_WITHHELD; i++) {
         struct channel channel = {.state = (enum brig_channel)i, .max = 1024};
         texts[i][0] = 0;
         const char *said = channel_fault(&channel, texts[i], sizeof texts[i]);
