@@ -249,6 +249,9 @@ const struct redact_rule redact_table[] = {
     SINGLE_ROW("key", "key", SECRET_KEY, NO_WORDS MIXED, "6"),
     KEY_ROWS("key", "key", WORD_BEGINS "key", "16"),
     KEY_ROWS("token", "token", WORD_BEGINS "token", "6"),
+    BARE_ROW("token", "token", "=", WORD_BEGINS "token=", NO_WORDS, "4", BARE_ENDS),
+    BARE_ROW("key", "key", "=", SECRET_KEY "=", NO_WORDS, "4", BARE_ENDS),
+    BARE_ROW("key", "key", "=", "(?<![A-Za-z])key=", NO_WORDS, "6", BARE_ENDS),
 
     {"url-password",
      "urls",

@@ -16,7 +16,7 @@ HIDDEN = "[redacted:github-token]"
 POSITIVES = {
     "sk-proj-abcdefghijklmnop1234567890": "sk-proj-abcdefghijklmnop1234567890",
     "sk-" + "ant-api03-abcdefghij_klmnopqrstuv-wxyz0123AA": "api03-abcdefghij_klm",
-    "key=abcdef123456": "abcdef123456", "API_KEY=abcdef123456": "abcdef123456", "token=abc123def": "abc123def",
+    "key=abcdef123456": "abcdef123456", "token=abcdefgh": "abcdefgh", "key=abcdefgh": "abcdefgh", "API_KEY=qwerty": "qwerty", "API_KEY=abcdef123456": "abcdef123456", "token=abc123def": "abc123def",
     "TOKEN=Abc123def": "Abc123def", "secret=s3cr3tvalue": "s3cr3tvalue", "Secret=topsecret99": "topsecret99",
     "password=hunter2": "hunter2", "PASSWORD=Hunter22": "Hunter22", "Password: hunter2x": "hunter2x",
     "Authorization: Bearer abcdef.ghijkl-mnopqr": "abcdef.ghijkl-mnopqr", "bearer AbCdEf0123456789": "AbCdEf0123456789",
