@@ -22,6 +22,7 @@ test:
 	@[ ! -e build/build.ninja ] || [ -e build/tests ] || meson setup --reconfigure build >/dev/null
 	@$(MAKE) --no-print-directory all build-asan/build.ninja
 	@ninja -C build-asan
+	@tools/npm-setup
 	@tools/test
 
 bench: all

@@ -53,15 +53,23 @@ static int check_arguments(const struct argument *known, const struct jsonr *arg
     return 0;
 }
 
+/* The argument; null, with an empty text, where it was not given. */
 static const struct jsonr *get(const struct jsonr *args, const char *name)
 {
-    return args ? jsonr_get(args, name) : NULL;
+    static char empty[1];
+    static const struct jsonr nothing = {.type = JSONR_NULL, .text = empty};
+    const struct jsonr *value = args ? jsonr_get(args, name) : NULL;
+    return value ? value : &nothing;
+}
+
+static bool is_given(const struct jsonr *value)
+{
+    return value->type != JSONR_NULL;
 }
 
 static bool is_true(const struct jsonr *args, const char *name)
 {
-    const struct jsonr *value = get(args, name);
-    return value && value->type == JSONR_TRUE;
+    return get(args, name)->type == JSONR_TRUE;
 }
 
 /* Seconds, of which 0 is some as well. */
@@ -72,9 +80,8 @@ static int read_wait(const struct jsonr *args, const char *name, uint64_t most, 
     const struct jsonr *value = get(args, name);
     const char *text = NULL;
     uint64_t asked = 0;
-    if (!value)
+    if (!jsonr_scalar(value, &text, number))
         return 0;
-    jsonr_scalar(value, &text, number);
     const char *why = strcmp(text, "0") == 0 ? NULL : units_parse_duration(text, &asked);
     if (why)
         return error_usage(err, STAGE, "%s: \"%.*s\" %s", name, SHOWN(text), why);
@@ -90,7 +97,7 @@ static int read_since(const struct jsonr *args, const struct run *run, uint64_t 
                       struct brig_error *err)
 {
     const struct jsonr *value = get(args, "since");
-    if (!value)
+    if (!is_given(value))
         return 0;
     char *end = NULL;
     errno = 0;
@@ -152,7 +159,7 @@ static int enter_folder(const struct server *server, struct job *job, const stru
                         struct brig_error *err)
 {
     const struct jsonr *workdir = get(args, "workdir");
-    if (!workdir)
+    if (!is_given(workdir))
         return 0;
     int ret = find_folder(server, workdir->text, job->folder, err);
     if (ret < 0)
@@ -169,7 +176,7 @@ static int set_environment(struct brig_spec *spec, const struct jsonr *args, str
 {
     const struct jsonr *env = get(args, "env");
     int ret = 0;
-    for (const struct jsonr *m = env ? env->first : NULL; m && ret == 0; m = m->next) {
+    for (const struct jsonr *m = env->first; m && ret == 0; m = m->next) {
         autofree char *entry = NULL;
         if (m->type != JSONR_STRING || !*m->key || strchr(m->key, '='))
             return error_usage(err, STAGE, "env: \"%.*s\": %s", SHOWN(m->key),
@@ -187,8 +194,8 @@ static int set_stdin(struct run *run, struct brig_spec *spec, const struct job *
                      const struct jsonr *args, struct brig_error *err)
 {
     const struct jsonr *text = get(args, "stdin");
-    const char *const texts[] = {job->before, text ? text->text : ""};
-    const size_t lens[] = {job->before_len, text ? text->len : 0};
+    const char *const texts[] = {job->before, text->text};
+    const size_t lens[] = {job->before_len, text->len};
     int ret = 0;
     if (!is_true(args, "stdin_open")) {
         if (lens[0] + lens[1] == 0)
@@ -210,7 +217,7 @@ static int fill_spec(const struct server *server, struct run *run, struct brig_s
     const char *text;
     const struct jsonr *timeout = get(args, "timeout");
     int ret = brig_spec_set_command(spec, job->argv, job->argc, err);
-    if (ret == 0 && timeout && jsonr_scalar(timeout, &text, number))
+    if (ret == 0 && jsonr_scalar(timeout, &text, number))
         ret = brig_spec_lower(spec, "timeout", text, "timeout", err);
     if (ret == 0)
         ret = set_environment(spec, args, err);
@@ -228,9 +235,9 @@ static int start(struct server *server, const struct ask *ask, const struct job 
     struct brig_spec *spec = NULL;
     struct run *run = run_new(server);
     uint64_t yield = server->options->yield_ns;
-    int ret = run ? 0 : error_memory(err, STAGE);
-    if (ret == 0)
-        ret = read_wait(args, "yield_seconds", server->options->yield_ns, &yield, err);
+    if (!run)
+        return error_memory(err, STAGE);
+    int ret = read_wait(args, "yield_seconds", server->options->yield_ns, &yield, err);
     if (ret == 0)
         ret = brig_spec_copy(server->options->spec, &spec, err);
     if (ret == 0)
@@ -355,41 +362,49 @@ static int find_run(struct server *server, const struct jsonr *args, struct run 
     return 0;
 }
 
-static int poll_for(struct server *server, const struct ask *ask, const struct jsonr *args,
-                    struct run *run, uint64_t wait, struct brig_error *err)
+/* From where on, and how long, an answer is to tell. */
+struct look {
+    struct run *run;
+    uint64_t since, wait;
+};
+
+static int read_look(struct server *server, const struct jsonr *args, uint64_t wait,
+                     struct look *look, struct brig_error *err)
 {
-    uint64_t since = 0, most = server->options->yield_ns;
-    wait = wait < most ? wait : most;
-    int ret = read_since(args, run, &since, err);
+    uint64_t most = server->options->yield_ns;
+    *look = (struct look){.wait = wait < most ? wait : most};
+    int ret = find_run(server, args, &look->run, err);
     if (ret == 0)
-        ret = read_wait(args, "wait_seconds", most, &wait, err);
+        ret = read_since(args, look->run, &look->since, err);
     if (ret == 0)
-        runs_wait(server, run, ask, since, wait);
+        ret = read_wait(args, "wait_seconds", most, &look->wait, err);
     return ret;
 }
 
 static int poll_run(struct server *server, const struct ask *ask, const struct jsonr *args,
                     struct brig_error *err)
 {
-    struct run *run;
-    int ret = find_run(server, args, &run, err);
-    return ret == 0 ? poll_for(server, ask, args, run, POLL_WAIT, err) : ret;
+    struct look look;
+    int ret = read_look(server, args, POLL_WAIT, &look, err);
+    if (ret == 0)
+        runs_wait(server, look.run, ask, look.since, look.wait);
+    return ret;
 }
 
 static int write_stdin(struct server *server, const struct ask *ask, const struct jsonr *args,
                        struct brig_error *err)
 {
     const struct jsonr *data = get(args, "data");
-    struct run *run;
-    int ret = find_run(server, args, &run, err);
-    if (ret == 0 && run->over)
+    struct look look;
+    int ret = read_look(server, args, 0, &look, err);
+    if (ret == 0 && look.run->over)
         ret = error_refused(err, STAGE, "the run is over");
     if (ret == 0)
-        ret = input_add(&run->input, data->text, data->len, err);
+        ret = input_add(&look.run->input, data->text, data->len, err);
     if (ret == 0) {
-        run->input.closing = is_true(args, "close");
-        input_flush(&run->input);
-        ret = poll_for(server, ask, args, run, 0, err);
+        look.run->input.closing = is_true(args, "close");
+        input_flush(&look.run->input);
+        runs_wait(server, look.run, ask, look.since, look.wait);
     }
     return ret;
 }
@@ -397,11 +412,13 @@ static int write_stdin(struct server *server, const struct ask *ask, const struc
 static int cancel_run(struct server *server, const struct ask *ask, const struct jsonr *args,
                       struct brig_error *err)
 {
-    struct run *run;
-    int ret = find_run(server, args, &run, err);
-    if (ret == 0 && !run->over)
-        brig_run_cancel(run->run, "cancel_run was called");
-    return ret == 0 ? poll_for(server, ask, args, run, server->options->yield_ns, err) : ret;
+    struct look look;
+    int ret = read_look(server, args, server->options->yield_ns, &look, err);
+    if (ret == 0 && !look.run->over)
+        brig_run_cancel(look.run->run, "cancel_run was called");
+    if (ret == 0)
+        runs_wait(server, look.run, ask, look.since, look.wait);
+    return ret;
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */

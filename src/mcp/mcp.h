@@ -12,8 +12,9 @@
 #define MCP_MAX_RUNS 8
 #define MCP_RUNS_MAX 64 /* of max_runs */
 #define MCP_KEEP     "256K"
-#define MCP_KEEP_MAX (512u << 10) /* clients take no message over 10 MiB; each byte may become 13  \
-                                   */
+#define MCP_KEEP_MAX                                                                               \
+    (512u << 10) /* clients take no message over 10 MiB; each byte may become 13                   \
+                  */
 
 struct mcp_options {
     const struct brig_spec *spec;   /* every run begins with it, and may only ask for less */

@@ -95,6 +95,11 @@ static void ping(struct server *server, const struct rpc *rpc)
 static void list_tools(struct server *server, const struct rpc *rpc)
 {
     struct reply reply;
+    if (rpc->params && jsonr_get(rpc->params, "cursor")) {
+        rpc_error(&server->wire, rpc->ask.id, RPC_BAD_PARAMS, "cursor: the list has one page",
+                  NULL);
+        return;
+    }
     reply_open(&reply, &rpc->ask);
     jsonw_open(&reply.w, "tools", '[');
     builtin_list(server, &reply.w);
@@ -115,6 +120,8 @@ static void call_tool(struct server *server, const struct rpc *rpc)
         rpc_error(&server->wire, rpc->ask.id, RPC_BAD_PARAMS, "name: has to be a string", NULL);
         return;
     }
+    if (args && args->type == JSONR_NULL)
+        args = NULL;
     if (args && args->type != JSONR_OBJECT) {
         rpc_error(&server->wire, rpc->ask.id, RPC_BAD_PARAMS, "arguments: has to be an object",
                   NULL);

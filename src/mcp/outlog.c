@@ -66,6 +66,8 @@ static struct outlog_part *make_room(struct outlog *log, enum brig_stream stream
 
 void outlog_add(struct outlog *log, enum brig_stream stream, const unsigned char *data, size_t len)
 {
+    if (len == 0)
+        return;
     struct outlog_part *part = make_room(log, stream, len);
     for (size_t i = 0; i < len; i++)
         log->lines += data[i] == '\n';

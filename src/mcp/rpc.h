@@ -27,7 +27,7 @@ struct rpc {
     const char *method;         /* NULL: an answer to something that we never asked */
     const struct jsonr *params; /* an object, or NULL */
     int code;                   /* of the error, if it is none; 0 */
-    char fault[256];
+    char fault[512];
 };
 
 /* One line. False: it is no message, and rpc.code and rpc.fault say why. */

@@ -3,7 +3,6 @@
 What the real clients make of it is in test_mcp_clients.py.
 """
 import base64
-import contextlib
 import json
 import os
 import queue
@@ -13,7 +12,7 @@ import threading
 import time
 
 import pytest
-from conftest import ROOT, SLOW, WARM, finish, is_alive, wait_for_file, wait_until
+from conftest import CONFINED, ROOT, SLOW, WARM, finish, is_alive, needs_confine, start_time, wait_for_file, wait_until
 
 EXAMPLES = os.path.join(ROOT, "examples", "tools")
 pytestmark = pytest.mark.skipif(bool(WARM), reason="brig mcp has no --warm")
@@ -239,6 +238,9 @@ def test_unknown_tool_and_bad_params(client):
     assert client.ask("tools/call")["error"]["code"] == -32602
     assert client.ask("tools/call", {"name": "run_command", "arguments": []})["error"]["code"] == -32602
     assert client.ask("initialize", {})["error"]["code"] == -32602
+    assert client.ask("tools/list", {"cursor": "2"})["error"]["code"] == -32602
+    assert client.ask("tools/call", {"name": "run_command", "arguments": None})["result"]["isError"]
+    assert client.ask("tools/list", {"_meta": {"progressToken": 1.5}})["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize("line, code, id", [
@@ -333,6 +335,15 @@ def test_variables_of_the_server_are_not_shown(connect, brig):
     client = connect(env={**os.environ, "PRIVATE": "secret-of-the-host"})
     assert "secret-of-the-host" not in client.state("run_command", command="env")["stdout"]
     assert "not a name" in client.refusal("run_command", command="env", env={"PRIVATE=": ""})
+    assert client.state("run_command", command="echo $PRIVATE", env={"PRIVATE": ""})["stdout"] == "\n"
+
+
+@needs_confine
+def test_where_no_cell_can_be_built(connect):
+    client = connect(before=CONFINED)
+    state = client.state("run_code", language="python", code="import sys; print(__file__, sys.stdin.read())", stdin="in")
+    assert state["isolation"] == "degraded"
+    assert state["stdout"].endswith("/code in\n")
 
 
 CODE = {
@@ -414,6 +425,13 @@ def test_write_stdin(client):
     state = client.state("write_stdin", run_id=run, data="third\n", close=True, wait_seconds=20)
     assert state["stdout"] == "got first\ngot second\ngot third\nend\n"
     assert state["status"] == "exited"
+
+
+def test_write_stdin_that_is_refused_sends_nothing(client):
+    run = client.state("run_command", command="cat", stdin_open=True, yield_seconds=0)["run_id"]
+    assert "not a place" in client.refusal("write_stdin", run_id=run, data="no", since=5)
+    assert client.state("write_stdin", run_id=run, data="yes", close=True, wait_seconds=20)["stdout"] == "yes"
+    assert client.state("run_command", command=["cat"], stdin="", stdin_open=False)["stdout"] == ""
 
 
 def test_write_stdin_never_blocks_the_server(client):
@@ -720,8 +738,7 @@ time.sleep(300)
     client = subprocess.Popen(["/usr/bin/python3", "-c", script, brig.binary, "mcp", "-e", f"BRIG_TEST_TOKEN={brig.token}"],
                               stdout=subprocess.PIPE, cwd=brig.tmp)
     server = int(client.stdout.readline())
-    with contextlib.suppress(OSError):
-        brig.makers[str(server)] = __import__("conftest").start_time(server)
+    brig.makers[str(server)] = start_time(server)
     for i in range(3):
         wait_for_file(brig.tmp / f"up{i}")
     client.kill()
