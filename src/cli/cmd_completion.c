@@ -39,6 +39,30 @@ static struct row row_at(size_t i)
     return own_row(&own_options[i - count]);
 }
 
+/* Other verbs with options of their own; one of them takes those of a spec as well. */
+static const struct other {
+    const char *verb;
+    const struct own_option *own;
+    const size_t *count;
+    bool keys;
+} others[] = {
+    {"batch", batch_options, &batch_option_count, false},
+    {"mcp", mcp_own_options, &mcp_own_option_count, true},
+};
+#define OTHER_COUNT (sizeof others / sizeof *others)
+
+static size_t other_count(const struct other *other)
+{
+    size_t keys;
+    brig_keys(&keys);
+    return *other->count + (other->keys ? keys : 0);
+}
+
+static struct row other_row(const struct other *other, size_t i)
+{
+    return i < *other->count ? own_row(&other->own[i]) : row_at(i - *other->count);
+}
+
 static void print_words(const char *choices)
 {
     for (; *choices; choices++)
@@ -73,12 +97,14 @@ static void print_bash(void)
          "    case ${COMP_WORDS[1]} in\n"
          "    completion) COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$cur\")); return ;;\n"
          "    run|explain) ;;");
-    fputs("    batch) case $cur in -*) COMPREPLY=($(compgen -W \"", stdout);
-    for (size_t i = 0; i < batch_option_count; i++)
-        printf("--%s ", batch_options[i].option);
-    puts("\" -- \"$cur\")) ;;\n"
-         "        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;; esac; return ;;\n"
-         "    *) return ;;\n"
+    for (size_t o = 0; o < OTHER_COUNT; o++) {
+        printf("    %s) case $cur in -*) COMPREPLY=($(compgen -W \"", others[o].verb);
+        for (size_t i = 0; i < other_count(&others[o]); i++)
+            printf("--%s ", other_row(&others[o], i).option);
+        puts("\" -- \"$cur\")) ;;\n"
+             "        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;; esac; return ;;");
+    }
+    puts("    *) return ;;\n"
          "    esac\n"
          "    case $prev in");
     for (size_t i = 0; i < row_count(); i++) {
@@ -139,13 +165,17 @@ static void print_zsh(void)
     puts("    )\n    if (( CURRENT == 2 )); then\n        _describe verb verbs\n        return\n"
          "    fi\n    case $words[2] in\n"
          "    completion) _values shell bash zsh fish; return ;;\n"
-         "    run|explain) ;;\n    batch)\n        shift words; (( CURRENT-- ))\n"
-         "        _arguments \\");
-    for (size_t i = 0; i < batch_option_count; i++) {
-        struct row row = own_row(&batch_options[i]);
-        print_zsh_row(&row);
+         "    run|explain) ;;");
+    for (size_t o = 0; o < OTHER_COUNT; o++) {
+        printf("    %s)\n        shift words; (( CURRENT-- ))\n        _arguments \\\n",
+               others[o].verb);
+        for (size_t i = 0; i < other_count(&others[o]); i++) {
+            struct row row = other_row(&others[o], i);
+            print_zsh_row(&row);
+        }
+        puts("        '*:file:_files'\n        return ;;");
     }
-    puts("        '*:jobs:_files'\n        return ;;\n    *) return ;;\n    esac\n"
+    puts("    *) return ;;\n    esac\n"
          "    shift words; (( CURRENT-- ))\n    _arguments -S \\");
     for (size_t i = 0; i < row_count(); i++) {
         struct row row = row_at(i);
@@ -185,9 +215,11 @@ static void print_fish(void)
         struct row row = row_at(i);
         print_fish_row(&row, "run explain");
     }
-    for (size_t i = 0; i < batch_option_count; i++) {
-        struct row row = own_row(&batch_options[i]);
-        print_fish_row(&row, "batch");
+    for (size_t o = 0; o < OTHER_COUNT; o++) {
+        for (size_t i = 0; i < other_count(&others[o]); i++) {
+            struct row row = other_row(&others[o], i);
+            print_fish_row(&row, others[o].verb);
+        }
     }
 }
 

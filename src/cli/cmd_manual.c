@@ -132,6 +132,14 @@ static const char before_batch[] =
     "\\(lqline\\(rq,\n"
     "\\(lqok\\(rq and \\(lqjob\\(rq. It exits with 0 if every job did, 1 if some did not.\n";
 
+static const char before_mcp[] =
+    ".SH MCP\n"
+    ".B brig mcp\n"
+    "serves an agent by the Model Context Protocol on stdin and stdout: run_command, run_code, "
+    "poll_run,\nwrite_stdin, cancel_run, and the tools of a file. The options above but for the "
+    "last ones, which are\nthose of brig run alone, are what every run begins with and the most "
+    "that an agent can ask for. It\nends with its stdin, and nothing of its runs is left.\n";
+
 static void print_own(const struct own_option *options, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -152,6 +160,8 @@ int cmd_manual(int argc, char **argv)
     print_own(own_options, own_option_count);
     fputs(before_batch, stdout);
     print_own(batch_options, batch_option_count);
+    fputs(before_mcp, stdout);
+    print_own(mcp_own_options, mcp_own_option_count);
     puts(".PP");
     fputs(after_options, stdout);
     return ferror(stdout) || fflush(stdout) ? 125 : 0;

@@ -26,7 +26,7 @@ static const char usage[] =
 
 enum own { OWN_TOOLS, OWN_YIELD, OWN_MAX_RUNS, OWN_KEEP, OWN_VERBOSE, OWN_HELP, OWN_COUNT };
 
-static const struct own_option own[OWN_COUNT] = {
+const struct own_option mcp_own_options[] = {
     [OWN_TOOLS] = {"tools", 't', "FILE", "tools of your own, a JSON file"},
     [OWN_YIELD] = {"yield", 0, "TIME", "say that a run goes on after this time (" MCP_YIELD ")"},
     [OWN_MAX_RUNS] = {"max-runs", 0, "N", "runs at once (8, at most 64)"},
@@ -34,6 +34,7 @@ static const struct own_option own[OWN_COUNT] = {
     [OWN_VERBOSE] = {"verbose", 'v', NULL, "say at the end how many runs there were"},
     [OWN_HELP] = {"help", 'h', NULL, "show this help"},
 };
+const size_t mcp_own_option_count = OWN_COUNT;
 
 struct session {
     const char *values[OWN_COUNT]; /* "" for those that take none */
@@ -52,8 +53,8 @@ static void set(void *to, size_t option, const char *value)
 static int bad_value(const struct session *s, enum own option, const char *why,
                      struct brig_error *err)
 {
-    return error_usage(err, STAGE, "--%s: \"%.80s\" %s", own[option].option, s->values[option],
-                       why);
+    return error_usage(err, STAGE, "--%s: \"%.80s\" %s", mcp_own_options[option].option,
+                       s->values[option], why);
 }
 
 static int read_numbers(struct session *s, struct brig_error *err)
@@ -103,7 +104,7 @@ static int check_spec(const struct session *s, struct brig_error *err)
 static int prepare(struct session *s, int argc, char **argv, struct brig_error *err)
 {
     int ret = brig_spec_new(&s->spec, err);
-    const struct option_set options = {own, OWN_COUNT, set, s, s->spec};
+    const struct option_set options = {mcp_own_options, OWN_COUNT, set, s, s->spec};
     if (ret == 0)
         ret = options_read_set(&options, argc, argv, err);
     if (ret < 0 || s->values[OWN_HELP])
@@ -134,7 +135,8 @@ static void show_help(void)
 {
     fputs(usage, stdout);
     for (size_t i = 0; i < OWN_COUNT; i++)
-        help_option(stdout, own[i].option, own[i].letter, own[i].argument, own[i].help, "");
+        help_option(stdout, mcp_own_options[i].option, mcp_own_options[i].letter,
+                    mcp_own_options[i].argument, mcp_own_options[i].help, "");
 }
 
 int cmd_mcp(int argc, char **argv)

@@ -19,6 +19,9 @@ extern const size_t own_option_count;
 /* Those of brig batch: in its file, and here for the manual and the completions. */
 extern const struct own_option batch_options[];
 extern const size_t batch_option_count;
+/* Those of brig mcp, which takes the keys of a spec as well. */
+extern const struct own_option mcp_own_options[];
+extern const size_t mcp_own_option_count;
 
 struct run_options {
     struct brig_spec *spec;
