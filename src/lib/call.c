@@ -150,24 +150,30 @@ int brig_call_start(struct brig *brig, const struct brig_tools *tools, const cha
                     const char *args, size_t len, const char *id, struct brig_call **out,
                     struct brig_error *err)
 {
+    const struct tool *tool = tools_find(tools, name);
+    if (!tool) {
+        int unknown = unknown_tool(tools, name, err);
+        redact_error(NULL, err);
+        return unknown;
+    }
     struct brig_call *call = calloc(1, sizeof *call);
     if (!call)
         return error_memory(err, STAGE);
     call->arguments = -1;
-    call->tool = tools_find(tools, name);
-    int ret = call->tool ? choose_id(call->id, id, err) : unknown_tool(tools, name, err);
+    call->tool = tool;
+    int ret = choose_id(call->id, id, err);
     if (ret == 0 && len == 0) {
         args = "{}";
         len = 2;
     }
     if (ret == 0)
-        ret = check_arguments(call->tool, args, len, err);
+        ret = check_arguments(tool, args, len, err);
     if (ret == 0)
         ret = prepare(call, args, len, err);
     if (ret == 0)
         ret = brig_start(brig, call->spec, &call->run, err);
     if (ret < 0) {
-        redact_error(call->tool ? call->tool->spec : NULL, err);
+        redact_error(tool->spec, err);
         brig_call_free(call);
         return ret;
     }

@@ -466,7 +466,7 @@ static int scan_text(struct redact_scan *scan, const struct text *text, size_t *
 {
     int answer = NO;
     while (*at < text->end && answer != WAIT) {
-        struct found found;
+        struct found found = {0};
         if (scan->inside)
             *at = redact_tail_swallow(scan, text->bytes, *at, text->end, out);
         size_t from = *at;

@@ -216,7 +216,8 @@ static int check_top(const struct brig_tools *tools, struct brig_error *err)
     const struct jsonr *list = jsonr_get(tools->root, "tools");
     const struct jsonr *defaults = jsonr_get(tools->root, "defaults");
     for (const struct jsonr *m = tools->root->first; m; m = m->next) {
-        if (strcmp(m->key, "tools") && strcmp(m->key, "defaults") && strcmp(m->key, "$schema"))
+        if (strcmp(m->key, "tools") != 0 && strcmp(m->key, "defaults") != 0 &&
+            strcmp(m->key, "$schema") != 0)
             return error_usage(err, STAGE,
                                "%s: %.*s: is not a key; there are tools, defaults and $schema",
                                tools->name, SHOWN(m->key));
