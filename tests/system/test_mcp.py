@@ -755,6 +755,26 @@ def test_closed_stdout_ends_it(brig):
     process.stderr.close()
 
 
+# ---- the documentation -------------------------------------------------------------------------
+
+def configurations():
+    with open(os.path.join(ROOT, "docs", "AGENTS.md"), encoding="utf-8") as page:
+        blocks = [json.loads(block.split("```")[0]) for block in page.read().split("```json")[1:]]
+    return [server for block in blocks for key in ("mcpServers", "servers") for server in block.get(key, {}).values()]
+
+
+def test_configurations_of_the_docs(connect, brig):
+    """Each is started as it stands there, with folders that exist, and answers."""
+    assert len(configurations()) == 4
+    for server in configurations():
+        assert (server["command"], server["args"][0]) == ("brig", "mcp")
+        options = [arg.replace("/home/you/tools", EXAMPLES).replace("${workspaceFolder}", str(brig.tmp)) for arg in server["args"][1:]]
+        options = [str(brig.tmp) if arg.startswith("/home/you") else arg for arg in options]
+        client = connect(*options)
+        client.initialize()
+        assert client.state("run_command", command="echo ready")["stdout"] == "ready\n"
+
+
 # ---- the command line --------------------------------------------------------------------------
 
 @pytest.mark.parametrize("options, said", [
