@@ -1,6 +1,7 @@
-/* What capturing costs: run a guest that writes SIZE bytes and keep all of them.
+/* What capturing costs: run a guest that writes SIZE bytes and keep all of them, with secrets hidden
+ * or as they are.
  *
- *     bench_stream SIZE */
+ *     bench_stream SIZE on|off */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,19 +9,21 @@
 
 int main(int argc, char **argv)
 {
-    struct brig_error err = {.text = "usage: bench_stream SIZE"};
+    struct brig_error err = {.text = "usage: bench_stream SIZE on|off"};
     struct brig *brig = NULL;
     struct brig_spec *spec = NULL;
     struct brig_run *run = NULL;
     const char *size = argc > 1 ? argv[1] : "";
     const char *command[] = {"head", "-c", size, "/dev/zero"};
-    int ret = argc == 2 ? brig_open(&brig, &err) : -1;
+    int ret = argc == 3 ? brig_open(&brig, &err) : -1;
     if (ret == 0)
         ret = brig_spec_new(&spec, &err);
     if (ret == 0)
         ret = brig_spec_set_command(spec, command, 4, &err);
     if (ret == 0)
         ret = brig_spec_set(spec, "output", size, BRIG_FROM_OPTION, NULL, &err);
+    if (ret == 0)
+        ret = brig_spec_set(spec, "redact", argv[2], BRIG_FROM_OPTION, NULL, &err);
     if (ret == 0)
         ret = brig_spec_set_sink(spec, BRIG_STDOUT, BRIG_SINK_CAPTURE, -1, &err);
     if (ret == 0)
