@@ -37,7 +37,7 @@ static int choose_set(const char *name, size_t len, uint64_t *chosen, struct bri
         }
     return known ? 0
                  : error_usage(err, "redact",
-                               "no set of rules is called \"%.*s\"; there are tokens, "
+                               "redact_set: no set is called \"%.*s\"; there are tokens, "
                                "assignments, headers, urls and private-keys",
                                (int)len, name);
 }

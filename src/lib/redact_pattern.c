@@ -86,9 +86,11 @@ static int check_pattern(struct redact_pattern *pattern, size_t number, struct b
     pcre2_pattern_info(pattern->code, PCRE2_INFO_MATCHEMPTY, &empty);
     pcre2_pattern_info(pattern->code, PCRE2_INFO_MAXLOOKBEHIND, &back);
     if (empty)
-        return error_usage(err, "redact", "pattern %zu matches the empty text", number);
+        return error_usage(err, "redact", "redact_pattern: number %zu matches the empty text",
+                           number);
     if (back > LOOK_BACK_MAX)
-        return error_usage(err, "redact", "pattern %zu looks back over more than %u bytes", number,
+        return error_usage(err, "redact",
+                           "redact_pattern: number %zu looks back over more than %u bytes", number,
                            LOOK_BACK_MAX);
     /* With a byte before it no place but the first is the start of the text. */
     pattern->back = back ? LOOK_BACK : 1;
@@ -119,7 +121,8 @@ int redact_pattern_init(struct redact_pattern *pattern, const char *regex, size_
     PCRE2_SIZE offset = 0;
     const char *piecewise = depends_on_pieces(regex);
     if (piecewise)
-        return error_usage(err, "redact", "pattern %zu: %s has no meaning in a stream", number,
+        return error_usage(err, "redact",
+                           "redact_pattern: number %zu: %s has no meaning in a stream", number,
                            piecewise);
     pattern->code = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED,
                                   PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_UTF |
@@ -130,8 +133,8 @@ int redact_pattern_init(struct redact_pattern *pattern, const char *regex, size_
     if (!pattern->code) {
         PCRE2_UCHAR text[256] = "";
         pcre2_get_error_message(error, text, sizeof text);
-        return error_usage(err, "redact", "pattern %zu: %s, at offset %zu of \"%s\"", number,
-                           (const char *)text, (size_t)offset, regex);
+        return error_usage(err, "redact", "redact_pattern: number %zu: %s, at offset %zu of \"%s\"",
+                           number, (const char *)text, (size_t)offset, regex);
     }
     ret = check_pattern(pattern, number, err);
     if (ret == 0 && prepare_match(pattern) < 0)

@@ -275,3 +275,4 @@ const struct redact_rule redact_table[] = {
      REDACT_TAIL_KEY},
 };
 const size_t redact_table_len = sizeof redact_table / sizeof *redact_table;
+_Static_assert(sizeof redact_table / sizeof *redact_table <= 64, "rules are bits of 64");

@@ -396,7 +396,7 @@ static void test_what_cannot_work_is_refused_with_its_reason(void **state)
 {
     refused("tokens,nonsense", NULL, "nonsense");
     refused(NULL, "a(b", "offset 3");
-    refused(NULL, "a(b", "pattern 1");
+    refused(NULL, "a(b", "redact_pattern: number 1");
     refused(NULL, "a*", "empty");
     refused(NULL, "\\b", "empty");
     refused(NULL, "x\\Gy", "\\G");
