@@ -61,7 +61,7 @@ static void write_tool(struct jsonw *w, const struct run *run)
     jsonw_text(w, "error", o->error);
 }
 
-/* The object of builtin_output, which schemas.h describes. */
+/* The object which schema_output describes. */
 static void write_state(struct jsonw *w, const struct run *run, uint64_t since)
 {
     uint64_t wall = run->over ? run->outcome.wall_ns : clock_now() - run->started;

@@ -447,7 +447,7 @@ static const struct builtin {
      "Run a command",
      "Run a shell command, or a program with its arguments, in a sandbox, and give its output and "
      "exit code. Files outside of the work folder are read-only or do not exist.",
-     SCHEMA_COMMAND,
+     schema_command,
      true,
      false,
      run_command,
@@ -455,7 +455,7 @@ static const struct builtin {
     {"run_code",
      "Run code",
      "Run a program, given as its text, in a sandbox, and give its output.",
-     SCHEMA_CODE,
+     schema_code,
      true,
      false,
      run_code,
@@ -463,7 +463,7 @@ static const struct builtin {
     {"poll_run",
      "Poll a run",
      "What a run that goes on has printed since the last answer, and its result when it is over.",
-     SCHEMA_POLL,
+     schema_poll,
      false,
      true,
      poll_run,
@@ -471,7 +471,7 @@ static const struct builtin {
     {"write_stdin",
      "Write to a run",
      "Send text to the stdin of a run that was started with stdin_open.",
-     SCHEMA_WRITE,
+     schema_write,
      false,
      false,
      write_stdin,
@@ -482,7 +482,7 @@ static const struct builtin {
     {"cancel_run",
      "Cancel a run",
      "End a run with everything that it started, and give its result.",
-     SCHEMA_CANCEL,
+     schema_cancel,
      false,
      false,
      cancel_run,
@@ -509,21 +509,13 @@ bool builtin_call(struct server *server, const struct ask *ask, const char *name
 static void write_input(struct jsonw *w, const struct builtin *b)
 {
     char names[64] = "";
-    struct buf text;
-    if (b->call != run_code) {
-        jsonw_raw(w, "inputSchema", b->input, strlen(b->input));
-        return;
-    }
     for (size_t i = 0; i < LANGUAGE_COUNT; i++) {
         size_t used = strlen(names);
         if (is_there(languages[i].program))
             snprintf(names + used, sizeof names - used, "%s\"%s\"", used ? "," : "",
                      languages[i].name);
     }
-    buf_init(&text, 65536);
-    buf_printf(&text, SCHEMA_CODE, names);
-    jsonw_raw(w, "inputSchema", text.data, text.len);
-    buf_done(&text);
+    schema_put(w, "inputSchema", b->input, names);
 }
 
 void builtin_list(const struct server *server, struct jsonw *w)
@@ -534,7 +526,7 @@ void builtin_list(const struct server *server, struct jsonw *w)
         jsonw_text(w, "title", b->title);
         jsonw_text(w, "description", b->description);
         write_input(w, b);
-        jsonw_raw(w, "outputSchema", SCHEMA_OUTPUT, strlen(SCHEMA_OUTPUT));
+        schema_put(w, "outputSchema", schema_output, "");
         jsonw_open(w, "annotations", '{');
         jsonw_text(w, "title", b->title);
         jsonw_bool(w, "readOnlyHint", b->reads);
