@@ -50,7 +50,7 @@ struct batch {
     int other_signals;
     /* Cells built ahead for the shape of this spec. */
     struct brig_spec *warm;
-    bool warm_fails;
+    bool warm_fails; /* or there is no room for them */
     unsigned misses;
     uint64_t warm_runs, runs;
 };

@@ -18,11 +18,12 @@
 
 #define STAGE "command line"
 
-#define JOBS_DEFAULT 4
-#define JOBS_MOST    1024
-#define COUNT_MOST   (INT64_C(1) << 30) /* bytes of a file whose lines are counted beforehand */
-#define FILES_OF_RUN 18                 /* descriptors that a run takes, at most */
-#define FILES_OF_OWN 192                /* all else: cells built ahead, what ends, our own */
+#define JOBS_DEFAULT  4
+#define JOBS_MOST     1024
+#define COUNT_MOST    (INT64_C(1) << 30) /* bytes of a file whose lines are counted beforehand */
+#define FILES_OF_RUN  18                 /* descriptors that a run takes, at most */
+#define FILES_OF_OWN  64                 /* our own */
+#define FILES_OF_WARM 512                /* cells built ahead, and what is over and being removed */
 
 static const char usage[] =
     "usage: brig batch [options] JOBS.ndjson|-\n\n"
@@ -92,13 +93,15 @@ static int read_jobs(struct batch *b, const char *text, struct brig_error *err)
     if (why || jobs > JOBS_MOST)
         return error_usage(err, STAGE, "--jobs: \"%.80s\" is not a number from 1 to %d", text,
                            JOBS_MOST);
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-        files.rlim_cur < jobs * FILES_OF_RUN + FILES_OF_OWN)
+    uint64_t needed = jobs * FILES_OF_RUN + FILES_OF_OWN;
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return error_system(err, STAGE, errno, "getrlimit: %s", error_text(errno));
+    if (files.rlim_cur < needed)
         return error_refused(err, STAGE,
                              "--jobs: %u at once need %u open files, and %llu are allowed; raise "
                              "that (ulimit -n), or ask for fewer",
-                             (unsigned)jobs, (unsigned)(jobs * FILES_OF_RUN + FILES_OF_OWN),
-                             (unsigned long long)files.rlim_cur);
+                             (unsigned)jobs, (unsigned)needed, (unsigned long long)files.rlim_cur);
+    b->warm_fails = files.rlim_cur < needed + FILES_OF_WARM;
     b->jobs = (unsigned)jobs;
     return 0;
 }
