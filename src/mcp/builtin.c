@@ -134,7 +134,8 @@ static int job_init(struct job *job, size_t words, struct brig_error *err)
 }
 
 /* A folder inside of the operator's. What a guest can reach is decided by its view: this is for a
- * clear answer. */
+ * clear answer, which is the same for whatever is not such a folder: an agent, or a link that its
+ * guest made, does not learn what there is outside. */
 static int find_folder(const struct server *server, const char *asked, char out[PATH_MAX],
                        struct brig_error *err)
 {
@@ -142,33 +143,34 @@ static int find_folder(const struct server *server, const char *asked, char out[
     size_t len = strlen(server->workdir);
     int n = *asked == '/' ? snprintf(path, sizeof path, "%s", asked)
                           : snprintf(path, sizeof path, "%s/%s", server->workdir, asked);
-    if (n >= (int)sizeof path || !realpath(path, found))
-        return error_usage(err, STAGE, "workdir: %.*s: %s", SHOWN(asked),
-                           error_text(n >= (int)sizeof path ? ENAMETOOLONG : errno));
-    bool inside = strncmp(found, server->workdir, len) == 0 &&
+    bool inside = n < (int)sizeof path && realpath(path, found) &&
+                  strncmp(found, server->workdir, len) == 0 &&
                   (!found[len] || found[len] == '/' || server->workdir[len - 1] == '/');
     if (!inside)
-        return error_refused(err, STAGE, "workdir: %.*s: is not inside of the work folder %.*s",
+        return error_refused(err, STAGE, "workdir: %.*s: is not a folder in the work folder %.*s",
                              SHOWN(asked), SHOWN(server->workdir));
     memcpy(out, found, strlen(found) + 1);
     return 0;
 }
 
-/* The work folder stays the operator's, with all that is in it: a shell goes into the other. */
-static int enter_folder(const struct server *server, struct job *job, const struct jsonr *args,
-                        struct brig_error *err)
+/* The work folder stays the operator's, with all that is in it: a shell goes into the other. It
+ * also looks for a program that is named alone, inside: brig itself would tell what there is
+ * outside, and how to show it. */
+static int begin_command(const struct server *server, struct job *job, const struct jsonr *args,
+                         bool shell, struct brig_error *err)
 {
     const struct jsonr *workdir = get(args, "workdir");
-    if (!is_given(workdir))
+    if (!is_given(workdir) && shell)
         return 0;
-    int ret = find_folder(server, workdir->text, job->folder, err);
+    int ret = is_given(workdir) ? find_folder(server, workdir->text, job->folder, err) : 0;
     if (ret < 0)
         return ret;
     put(job, "/bin/sh");
     put(job, "-c");
-    put(job, "cd -- \"$1\" || exit 126; shift; exec \"$@\"");
+    put(job, is_given(workdir) ? "cd -- \"$1\" || exit 126; shift; exec \"$@\"" : "exec \"$@\"");
     put(job, "sh");
-    put(job, job->folder);
+    if (is_given(workdir))
+        put(job, job->folder);
     return 0;
 }
 
@@ -261,7 +263,7 @@ static int run_command(struct server *server, const struct ask *ask, const struc
     struct job job;
     int ret = job_init(&job, command->count, err);
     if (ret == 0)
-        ret = enter_folder(server, &job, args, err);
+        ret = begin_command(server, &job, args, command->type == JSONR_STRING, err);
     if (ret == 0 && command->type == JSONR_STRING) {
         put(&job, "/bin/sh");
         put(&job, "-c");
@@ -333,7 +335,7 @@ static int run_code(struct server *server, const struct ask *ask, const struct j
                            code->len);
     int ret = job_init(&job, 8, err);
     if (ret == 0)
-        ret = enter_folder(server, &job, args, err);
+        ret = begin_command(server, &job, args, true, err);
     if (ret == 0) {
         put(&job, "/bin/sh");
         put(&job, "-c");

@@ -305,19 +305,33 @@ def test_environment_stdin_and_folder(client, brig):
     ({"command": []}, "empty"), ({"command": ["a", 1]}, "array of strings"), ({"command": "x", "cwd": "/"}, "cwd: there is no"),
     ({"command": "x", "timeout": "soon"}, "soon"), ({"command": "x", "timeout": 0}, "timeout"),
     ({"command": "x", "timeout": 3600}, "1h is over the maximum of 30m"), ({"command": "x", "timeout": "unlimited"}, "over the maximum"),
-    ({"command": "x", "workdir": ".."}, "not inside of the work folder"), ({"command": "x", "workdir": "/etc"}, "not inside"),
-    ({"command": "x", "workdir": "nope"}, "No such file"), ({"command": "x", "env": {"A=B": "1"}}, "not a name"),
+    ({"command": "x", "workdir": ".."}, "is not a folder in the work folder"), ({"command": "x", "workdir": "/etc"}, "is not a folder in"),
+    ({"command": "x", "workdir": "nope"}, "is not a folder in"), ({"command": "x", "env": {"A=B": "1"}}, "not a name"),
     ({"command": "x", "env": {"A": 1}}, "not a string"), ({"command": "x", "env": {"": "1"}}, "not a name"),
     ({"command": "x", "yield_seconds": 46}, "over the maximum of 45s"), ({"command": "x", "yield_seconds": -1}, "yield_seconds"),
-    ({"command": "x", "stdin_open": "yes"}, "right type"), ({"command": ["/nonexistent"]}, "/nonexistent"),
+    ({"command": "x", "stdin_open": "yes"}, "right type"),
 ])
 def test_bad_arguments_are_results(client, arguments, said):
     assert said in client.refusal("run_command", **arguments)
 
 
-def test_a_link_out_of_the_work_folder_is_refused(client, brig):
-    (brig.tmp / "way").symlink_to("/etc")
-    assert "not inside" in client.refusal("run_command", command="ls", workdir="way")
+def test_agents_do_not_learn_what_is_outside(client, brig):
+    """What is there and what is not, outside of the view, gives the same answers; links of a guest as well."""
+    there, missing = os.path.join(ROOT, "Makefile"), os.path.join(ROOT, "nothing")
+    (brig.tmp / "link-1").symlink_to(there)
+    (brig.tmp / "link-2").symlink_to(missing)
+    for pair in [(there, missing), ("link-1", "link-2"), ("/root", "/toor"), (os.path.dirname(ROOT), "/nope")]:
+        said = {client.refusal("run_command", command="ls", workdir=path).replace(path, "") for path in pair}
+        assert len(said) == 1, said
+        for argv in (lambda path: [path], lambda path: ["cat", path]):
+            states = [client.state("run_command", command=argv(path)) for path in pair]
+            assert len({(s["status"], s["exit_code"], s["stderr"].replace(p, "")) for s, p in zip(states, pair)}) == 1, states
+
+
+def test_a_program_that_is_not_there_is_a_result(client):
+    state = client.state("run_command", command=["/nonexistent", "x"])
+    assert (state["status"], state["exit_code"]) == ("exited", 127)
+    assert client.state("run_command", command=["-x"])["exit_code"] == 127
 
 
 def test_operator_options_hold(connect, brig):
