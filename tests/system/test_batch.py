@@ -359,7 +359,8 @@ def test_slow_jobs_do_not_hold_others_up(batch, marker):
     batch.write(batch.shell(f"while ! [ -e {marker} ]; do sleep 0.01; done; echo slow"),
                 *[batch.job("true")] * 20, batch.shell(f"touch {marker}"))
     results = results_of(batch.run("-j", "2"))
-    assert results[-1]["stdout"] == "slow\n" and len(results) == 22
+    assert len(results) == 22
+    assert "slow\n" in [result["stdout"] for result in results[-2:]]  # with the one that let it go on
 
 
 def test_jobs_of_one_shape_run_in_cells_that_were_built_ahead(batch):
