@@ -61,7 +61,7 @@ const scenarios = {
     const result = await call("run_command", { command: "echo a; sleep 2.3; echo b" }, { onprogress: (p) => told.push(p) });
     assert.equal(result.structuredContent.stdout, "a\nb\n");
     assert.ok(told.length >= 1, "no progress was told");
-    assert.match(told[0].message, /1 lines/);
+    assert.match(told.at(-1).message, /1 lines/);
   },
 
   async cancel({ call }) {

@@ -45,7 +45,7 @@ def test_session_of_200_calls_50_cancelled(start, kind):
     done = finish(start(kind, "session"), 80)
     assert done.returncode == 0, done.stderr.decode()
     warm = int(done.stderr.decode().rsplit("200 runs, ", 1)[1].split()[0])
-    assert warm > 50, done.stderr
+    assert warm > 20, done.stderr
 
 
 def test_auto_mode_starts_a_process_that_costs_nothing(start):
