@@ -188,9 +188,8 @@ static bool scan_behind(struct scanner *s)
 }
 
 /* Behind an opening bracket: nothing, or the first part. */
-static bool scan_first(struct scanner *s, bool *empty)
+static bool scan_first(struct scanner *s, bool object, bool *empty)
 {
-    bool object = s->open[s->depth - 1] == '{';
     *empty = skip_space(s) == (object ? '}' : ']');
     if (*empty) {
         s->at++;
@@ -219,7 +218,7 @@ bool jsonscan(struct jsonscan *scan, const char *text, size_t len)
             scan->value.at = start;
             first = false;
         }
-        if ((kind == '{' || kind == '[') && !scan_first(&s, &empty))
+        if ((kind == '{' || kind == '[') && !scan_first(&s, kind == '{', &empty))
             return false;
         if (empty && !scan_behind(&s))
             return false;
