@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#define WRITE_TRIES 100
+
 /* The kernel's own files come in pieces of up to a page; a piece that is clearly shorter is the
  * last one, and the read that would only say so can be saved. */
 #define SURELY_LAST 2048
@@ -37,7 +39,11 @@ int fd_write_file(int dirfd, const char *path, const char *text)
     if (fd < 0)
         return -errno;
     size_t len = strlen(text);
-    ssize_t n = write(fd, text, len);
+    ssize_t n = -1;
+    errno = EINTR;
+    /* cgroup v1 gives a write of a limit up whenever the kernel wants something of us. */
+    for (int i = 0; i < WRITE_TRIES && n < 0 && errno == EINTR; i++)
+        n = write(fd, text, len);
     if (n < 0)
         return -errno;
     return (size_t)n == len ? 0 : -EIO;

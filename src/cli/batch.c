@@ -20,8 +20,7 @@
 #define STAGE "batch"
 
 #define WARM_MOST    8
-#define MISSES_MOST  16 /* runs in a row that no cell fits, though some are ready */
-#define START_TRIES  5
+#define MISSES_MOST  16             /* runs in a row that no cell fits, though some are ready */
 #define GIVE_UP      (1 * NS_PER_S) /* for a stuck reader, when told to end twice */
 #define RESULTS_MAX  (SIZE_MAX / 4)
 #define RESULTS_KEPT (1u << 20) /* memory for the results of a round, when they are written */
@@ -244,24 +243,13 @@ static struct batch_slot *free_slot(struct batch *b)
     return NULL;
 }
 
-/* cgroup v1 gives a write of a limit up with EINTR whenever the kernel wants something of us, a few
- * times in ten thousand runs. Nothing is left of such an attempt. */
-static int start_run(struct batch *b, const struct brig_spec *spec, struct brig_run **run,
-                     struct brig_error *err)
-{
-    int ret = -EINTR;
-    for (int i = 0; i < START_TRIES && ret == -EINTR; i++)
-        ret = brig_start(b->brig, spec, run, err);
-    return ret;
-}
-
 static void start_job(struct batch *b, const struct job *job, struct brig_spec *spec)
 {
     struct batch_slot *slot = free_slot(b);
     struct brig_error err;
     if (!slot) /* a line is taken only if there is one */
         error_system(&err, STAGE, EBUSY, "more jobs than places for them");
-    if (!slot || start_run(b, spec, &slot->run, &err) < 0) {
+    if (!slot || brig_start(b->brig, spec, &slot->run, &err) < 0) {
         deliver_error(b, job, &err);
         brig_spec_free(spec);
         return;
