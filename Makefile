@@ -1,7 +1,7 @@
 # The front door. `make run` and `make test` are the whole set-up on a fresh Debian machine.
 PREFIX ?= /usr/local
 
-.PHONY: all run test bench lint format fuzz install clean
+.PHONY: all run test bench lint format fuzz install wheel clean
 
 all: build/build.ninja
 	@ninja -C build
@@ -42,6 +42,10 @@ fuzz:
 install: all
 	@meson configure build -Dprefix=$(PREFIX)
 	@meson install -C build
+
+# A package that pip installs without the project; what it was built for is in its name.
+wheel: all
+	@tools/wheel build
 
 clean:
 	rm -rf build build-asan build-fuzz

@@ -1,0 +1,57 @@
+/* What the parts of the extension share: the three objects over brig.h and the rules of their
+ * locks.
+ *
+ * Locks are taken with the GIL released and let go of before it is taken back, so that nobody who
+ * holds the GIL waits for somebody who wants it. What the library gives is therefore copied to
+ * plain memory first, and becomes Python objects afterwards. */
+#ifndef PYTHON_BRIG_H
+#define PYTHON_BRIG_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "brig.h"
+
+/* Every field of these belongs to the GIL but for what is said. */
+struct spec {
+    PyObject_HEAD struct brig_spec *spec;
+};
+
+/* One per process. A fork of the process can go on using it: the library makes it the fork's own.
+ */
+struct host {
+    PyObject_HEAD struct brig *brig; /* under host_lock while it starts or warms something */
+    Py_ssize_t runs;                 /* that use it */
+    pid_t pid;                       /* that opened it */
+};
+
+struct run {
+    PyObject_HEAD struct host *host;
+    pthread_mutex_t lock;
+    struct brig_run *run; /* under `lock`; NULL: closed */
+    int input;            /* memory file behind the guest's stdin, or -1 */
+    pid_t pid;            /* whose it is: in a fork of that process it must not be touched */
+};
+
+/* Held while a host starts or warms something, and while the process forks: a fork has the handle
+ * as it is between two starts, never in the middle of one. */
+extern pthread_mutex_t host_lock;
+
+/* The types, of this module. */
+struct types {
+    PyObject *spec, *host, *run;
+};
+extern PyType_Spec spec_type, host_type, run_type;
+
+/* Raise the exception of brig._errors for a fault. Always NULL. */
+PyObject *raise_error(const struct brig_error *error);
+/* The same for a request that makes no sense. */
+PyObject *raise_usage(const char *text);
+
+/* A run for a library run that was started; it owns both from here on. */
+PyObject *run_wrap(PyObject *type, struct host *host, struct brig_run *run, int input);
+
+#endif

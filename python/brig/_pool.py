@@ -1,0 +1,217 @@
+"""At most so many runs at once, in the order in which they were asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Any
+
+from . import _brig, aio
+from ._api import run
+from ._host import get_host
+from ._result import Result
+from ._spec import ALSO, Command, make_shape
+
+
+class _Waiter:
+    """One who waits for a place. `wake` is called when it has one, by whoever gave it."""
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self.wake = wake
+        self.granted = False
+
+
+class Pool:
+    """A limiter of runs for all threads and event loops of a process.
+
+        pool = brig.Pool(max_concurrent=4, memory="512M")
+        pool.run(["make"])                  # in a thread
+        await pool.arun(["make"])           # in an event loop
+
+    The rest wait in order. Waiting does not count against a run's timeout, which begins with its
+    start. Keywords given here are the defaults of its runs. With warm=N, N cells of the shape of
+    those keywords are kept built ahead, which makes a start much faster; close() ends them.
+    """
+
+    def __init__(self, max_concurrent: int = 4, *, warm: int = 0, **keys: Any) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiter] = deque()
+        self._running = 0
+        self._limit = _at_least_one(max_concurrent)
+        self._keys = keys
+        self._shape: _brig.Spec | None = None
+        shape = make_shape({k: v for k, v in keys.items() if k not in ALSO})
+        _pools.add(self)
+        if warm:
+            get_host().warm(shape, warm)
+            self._shape = shape
+
+    # ---- numbers ----
+
+    @property
+    def max_concurrent(self) -> int:
+        """How many may run at once; resize() changes it."""
+        return self._limit
+
+    @property
+    def running(self) -> int:
+        """How many run now. After resize() to fewer it may be more than max_concurrent for a while."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a place."""
+        return len(self._waiting)
+
+    @property
+    def warm_ready(self) -> int:
+        """How many cells are ready."""
+        return get_host().warm_ready(self._shape) if self._shape is not None else 0
+
+    def resize(self, max_concurrent: int) -> None:
+        """From now on so many at once. More: those who wait start at once. Fewer: what runs goes
+        on to its end, and nothing new starts before enough of it has ended."""
+        limit = _at_least_one(max_concurrent)
+        with self._lock:
+            self._limit = limit
+            granted = self._grant()
+        self._wake(granted)
+
+    # ---- running ----
+
+    def run(self, cmd: Command, **keys: Any) -> Result:
+        """brig.run(), when there is a place for it."""
+        with self._place():
+            return run(cmd, **{**self._keys, **keys})
+
+    async def arun(self, cmd: Command, **keys: Any) -> Result:
+        """brig.aio.run(), when there is a place for it. May be cancelled while it waits."""
+        async with self._aplace():
+            return await aio.run(cmd, **{**self._keys, **keys})
+
+    def close(self) -> None:
+        """End the cells that were built ahead. Runs go on, and the pool can still be used."""
+        shape, self._shape = self._shape, None
+        if shape is not None:
+            get_host().warm(shape, 0)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- places ----
+
+    def _grant(self) -> list[_Waiter]:
+        """Give free places to those who came first; under the lock. They are woken outside of it."""
+        granted = []
+        while self._waiting and self._running < self._limit:
+            waiter = self._waiting.popleft()
+            waiter.granted = True
+            self._running += 1
+            granted.append(waiter)
+        return granted
+
+    def _wake(self, granted: list[_Waiter]) -> None:
+        for waiter in granted:
+            try:
+                waiter.wake()
+            except RuntimeError:  # its event loop is closed: nobody will come
+                self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._running -= 1
+            granted = self._grant()
+        self._wake(granted)
+
+    def _join(self, wake: Callable[[], object]) -> _Waiter:
+        waiter = _Waiter(wake)
+        with self._lock:
+            self._waiting.append(waiter)
+            granted = self._grant()
+        self._wake([other for other in granted if other is not waiter])
+        return waiter
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        """It was interrupted while it waited, perhaps just after it was given a place."""
+        with self._lock:
+            if not waiter.granted:
+                self._waiting.remove(waiter)
+                return
+        self._leave()
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        turn = threading.Lock()
+        turn.acquire()
+        waiter = self._join(turn.release)
+        try:
+            if not waiter.granted:
+                turn.acquire()
+        except BaseException:
+            self._give_up(waiter)
+            raise
+        try:
+            yield
+        finally:
+            self._leave()
+
+    @asynccontextmanager
+    async def _aplace(self) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        waiter = self._join(lambda: loop.call_soon_threadsafe(_resolve, turn))
+        try:
+            if not waiter.granted:
+                await turn
+        except BaseException:
+            self._give_up(waiter)
+            raise
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _forget(self) -> None:
+        """In a fork: the parent's runs and those who wait there are the parent's."""
+        self._lock = threading.Lock()
+        self._waiting = deque()
+        self._running = 0
+        self._shape = None
+
+
+def _resolve(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
+
+
+def _at_least_one(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"max_concurrent: {type(value).__name__} is no int")
+    if value < 1:
+        raise ValueError(f"max_concurrent: {value} is less than 1")
+    return value
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for pool in list(_pools):
+        pool._forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

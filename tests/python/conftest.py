@@ -1,0 +1,70 @@
+"""What the tests of the Python package share. The package is the one that PYTHONPATH names.
+
+Guests are started in this very process, so a test's end is checked for the whole process: no guest
+of the test is alive and no cgroup of this process is left. What says how to look is that of the
+system tests.
+"""
+import importlib.util
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGE = os.path.abspath(os.environ.get("PYTHONPATH") or os.path.join(ROOT, "build", "python"))
+sys.path.insert(0, PACKAGE)
+
+
+def _load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+system = _load("brig_system_conftest", os.path.join(ROOT, "tests", "system", "conftest.py"))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(60 * system.SLOW))
+
+
+def left_groups():
+    makers = {str(os.getpid()): system.start_time(os.getpid())}
+    return [path for path in system.groups_of(makers) if "brig-supervisor" not in path]
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    """Keywords for guests of this test; when it ends, nothing of them is left."""
+    monkeypatch.chdir(tmp_path)
+    token = "brigtest-" + uuid.uuid4().hex
+    yield {"env": {"BRIG_TEST_TOKEN": token}}
+    assert system.wait_until(lambda: not system.processes_with(token), 1), "a process survived"
+    assert system.wait_until(lambda: not left_groups(), 1), "a cgroup survived"
+
+
+@pytest.fixture
+def alive(guest):
+    """alive(): how many processes of the test's guests there are."""
+    token = guest["env"]["BRIG_TEST_TOKEN"]
+    return lambda: len(system.processes_with(token))
+
+
+def python(code, *args, timeout=30, start=False, **kw):
+    """Run a script in a Python of its own, with every warning an error."""
+    env = dict(os.environ, PYTHONPATH=PACKAGE)
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", code, *map(str, args)]
+    kw = {"env": env, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **kw}
+    if start:
+        return subprocess.Popen(command, **kw)
+    return subprocess.run(command, timeout=timeout, check=False, **kw)
+
+
+@pytest.fixture
+def script():
+    return python
