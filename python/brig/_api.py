@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Union
@@ -220,6 +221,25 @@ class Run:
                     return
                 event = self._queue.take(self._result)
             yield event
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """In an event loop; brig.aio.start() does without the thread behind this handle."""
+        loop = asyncio.get_running_loop()
+        fd = os.dup(self.fileno())  # of its own: a loop watches a descriptor for one only
+        ready = asyncio.Event()
+        loop.add_reader(fd, ready.set)
+        try:
+            while True:
+                over = self._over  # before the look: what comes after it is seen the next time
+                for event in self.events():
+                    yield event
+                if over:
+                    return
+                await ready.wait()
+                ready.clear()
+        finally:
+            loop.remove_reader(fd)
+            os.close(fd)
 
     def __enter__(self) -> Run:
         return self

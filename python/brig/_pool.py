@@ -137,29 +137,29 @@ class Pool:
             granted = self._grant()
         self._wake(granted)
 
-    def _join(self, wake: Callable[[], object]) -> _Waiter:
-        waiter = _Waiter(wake)
+    def _join(self, waiter: _Waiter) -> bool:
+        """Stand in line; has it a place already?"""
         with self._lock:
             self._waiting.append(waiter)
             granted = self._grant()
         self._wake([other for other in granted if other is not waiter])
-        return waiter
+        return waiter in granted
 
     def _give_up(self, waiter: _Waiter) -> None:
-        """It was interrupted while it waited, perhaps just after it was given a place."""
+        """It was interrupted on its way, perhaps just after it was given a place."""
         with self._lock:
-            if not waiter.granted:
+            if waiter in self._waiting:
                 self._waiting.remove(waiter)
-                return
-        self._leave()
+        if waiter.granted:
+            self._leave()
 
     @contextmanager
     def _place(self) -> Iterator[None]:
         turn = threading.Lock()
         turn.acquire()
-        waiter = self._join(turn.release)
+        waiter = _Waiter(turn.release)
         try:
-            if not waiter.granted:
+            if not self._join(waiter):
                 turn.acquire()
         except BaseException:
             self._give_up(waiter)
@@ -173,9 +173,9 @@ class Pool:
     async def _aplace(self) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        waiter = self._join(lambda: loop.call_soon_threadsafe(_resolve, turn))
+        waiter = _Waiter(lambda: loop.call_soon_threadsafe(_resolve, turn))
         try:
-            if not waiter.granted:
+            if not self._join(waiter):
                 await turn
         except BaseException:
             self._give_up(waiter)

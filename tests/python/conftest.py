@@ -55,9 +55,9 @@ def alive(guest):
     return lambda: len(system.processes_with(token))
 
 
-def python(code, *args, timeout=30, start=False, **kw):
+def python(code, *args, timeout=30, start=False, more=(), **kw):
     """Run a script in a Python of its own, with every warning an error."""
-    env = dict(os.environ, PYTHONPATH=PACKAGE)
+    env = dict(os.environ, PYTHONPATH=PACKAGE, **dict(more))
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", code, *map(str, args)]
     kw = {"env": env, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **kw}
     if start:

@@ -47,6 +47,20 @@ def test_events(guest):
     assert [e.text for e in events if e.data] == ["a\n", "b\n"] and events[-1].type == "ended"
 
 
+def test_events_of_a_handle_of_start(guest):
+    """What brig.start() gave can be iterated in a loop as well, also by two at once."""
+    async def texts(run):
+        return [event.text async for event in run if event.type == "stdout"]
+
+    async def main():
+        run = brig.start("echo a; sleep 0.1; echo b; sleep 0.1; echo c", **guest)
+        assert await texts(run) == ["a\n", "b\n", "c\n"] and await texts(run) == []
+        run = brig.start("echo a; sleep 0.1; echo b", **guest)
+        both = await asyncio.gather(texts(run), texts(run))
+        assert sorted(both[0] + both[1]) == ["a\n", "b\n"] and run.wait(1).ok
+    asyncio.run(main())
+
+
 STUBBORN = "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 300' & echo up > up; while :; do sleep 300; done"
 
 
