@@ -297,6 +297,7 @@ def test_signal_handlers_run_while_waiting(guest):
         signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.measured
 def test_no_leak_over_300_runs(script, tmp_path):
     code = """
 import brig, ctypes, gc, os

@@ -82,7 +82,7 @@ def test_many_threads_on_one_run(guest):
     threads += [threading.Thread(target=lambda: seen.extend(run)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    assert system.wait_until(lambda: sum(e.type == "stdout" for e in seen) >= 8)
+    assert system.wait_until(lambda: sum(event.text.count("\n") for event in seen) == 8)
     for _ in range(2):
         threading.Thread(target=run.cancel).start()
     for thread in threads:
