@@ -17,19 +17,20 @@
 
 /* Every field of these belongs to the GIL but for what is said. */
 struct spec {
-    PyObject_HEAD struct brig_spec *spec;
+    PyObject head;
+    struct brig_spec *spec;
 };
 
-/* One per process. A fork of the process can go on using it: the library makes it the fork's own.
- */
+/* One per process. A fork of it can go on with it: the library makes it the fork's own. */
 struct host {
-    PyObject_HEAD struct brig *brig; /* under host_lock while it starts or warms something */
-    Py_ssize_t runs;                 /* that use it */
-    pid_t pid;                       /* that opened it */
+    PyObject head;
+    struct brig *brig; /* under host_lock while it starts or warms something */
+    Py_ssize_t runs;   /* that use it */
 };
 
 struct run {
-    PyObject_HEAD struct host *host;
+    PyObject head;
+    struct host *host;
     pthread_mutex_t lock;
     struct brig_run *run; /* under `lock`; NULL: closed */
     int input;            /* memory file behind the guest's stdin, or -1 */

@@ -14,7 +14,7 @@ static bool add_settings(struct brig_spec *spec, PyObject *settings)
     struct brig_error error = {0};
     for (Py_ssize_t i = 0; i < PyList_Size(settings); i++) {
         const char *name, *value;
-        if (!PyArg_ParseTuple(PyList_GetItem(settings, i), "yy", &name, &value))
+        if (!PyArg_Parse(PyList_GetItem(settings, i), "(yy)", &name, &value))
             return false;
         if (brig_spec_set(spec, name, value, BRIG_FROM_OPTION, NULL, &error) < 0) {
             raise_error(&error);
@@ -95,18 +95,19 @@ static PyObject *host_new(PyTypeObject *type, PyObject *args, PyObject *keywords
 {
     struct brig_error error = {0};
     struct brig *brig = NULL;
-    int ret;
     if (!PyArg_ParseTuple(args, ""))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS ret = brig_open(&brig, &error);
-    Py_END_ALLOW_THREADS if (ret < 0) return raise_error(&error);
+    PyThreadState *gil = PyEval_SaveThread();
+    int ret = brig_open(&brig, &error);
+    PyEval_RestoreThread(gil);
+    if (ret < 0)
+        return raise_error(&error);
     struct host *self = (struct host *)PyType_GenericAlloc(type, 0);
     if (!self) {
         brig_close(brig);
         return NULL;
     }
     self->brig = brig;
-    self->pid = getpid();
     return (PyObject *)self;
 }
 
@@ -114,10 +115,11 @@ static void close_host(struct host *self)
 {
     struct brig *brig = self->brig;
     self->brig = NULL;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&host_lock);
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&host_lock);
     brig_close(brig);
     pthread_mutex_unlock(&host_lock);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(gil);
 }
 
 static void host_dealloc(PyObject *object)
@@ -146,8 +148,24 @@ static bool host_is_open(const struct host *self)
     return self->brig != NULL;
 }
 
-/* The bytes as a memory file that stands at its beginning; a negative errno if that fails. */
-static int make_input(const char *bytes, size_t len)
+/* Alone with the handle, without the GIL; nobody closes it meanwhile. */
+static PyThreadState *host_enter(struct host *self)
+{
+    self->runs++;
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&host_lock);
+    return gil;
+}
+
+static void host_leave(struct host *self, PyThreadState *gil)
+{
+    pthread_mutex_unlock(&host_lock);
+    PyEval_RestoreThread(gil);
+    self->runs--;
+}
+
+/* The bytes as a memory file that stands at its beginning; -1 if that fails. */
+static int make_input(const char *bytes, size_t len, struct brig_error *error)
 {
     int fd = memfd_create("brig-input", MFD_CLOEXEC);
     for (size_t done = 0; fd >= 0 && done < len;) {
@@ -155,70 +173,66 @@ static int make_input(const char *bytes, size_t len)
         if (n < 0 && errno != EINTR) {
             int errnum = errno;
             close(fd);
-            return -errnum;
+            errno = errnum;
+            fd = -1;
         }
         done += n > 0 ? (size_t)n : 0;
     }
-    if (fd >= 0)
+    if (fd < 0)
+        *error = (struct brig_error){.fault = BRIG_FAULT_SYSTEM,
+                                     .errnum = errno,
+                                     .stage = "stdin",
+                                     .text = "the input cannot be put into a memory file"};
+    else
         lseek(fd, 0, SEEK_SET);
-    return fd < 0 ? -errno : fd;
+    return fd;
 }
 
-/* Without the GIL. The descriptor is part of the start, not of the spec: a copy has it. */
-static int start(struct host *self, const struct spec *spec, int input, bool watch,
-                 struct brig_run **out, struct brig_error *error)
+/* The descriptor is part of the start, not of the spec: a copy has it. */
+static int start(struct host *self, const struct spec *spec, int input, struct brig_run **out,
+                 struct brig_error *error)
 {
     struct brig_spec *copy = NULL;
-    int ret = 0;
-    if (input >= 0) {
-        ret = brig_spec_copy(spec->spec, &copy, error);
-        if (ret == 0)
-            ret = brig_spec_set_stdin(copy, input, error);
-    }
-    if (ret == 0) {
-        pthread_mutex_lock(&host_lock);
-        ret = brig_start(self->brig, copy ? copy : spec->spec, out, error);
-        pthread_mutex_unlock(&host_lock);
-    }
-    if (ret == 0 && watch)
-        brig_run_watch(*out);
+    if (input < 0)
+        return brig_start(self->brig, spec->spec, out, error);
+    int ret = brig_spec_copy(spec->spec, &copy, error);
+    if (ret == 0)
+        ret = brig_spec_set_stdin(copy, input, error);
+    if (ret == 0)
+        ret = brig_start(self->brig, copy, out, error);
     brig_spec_free(copy);
     return ret;
 }
 
 PyDoc_STRVAR(start_doc, "start(spec, input, watch) -> Run; input: bytes or None.");
 
-static PyObject *host_start(PyObject *object, PyTypeObject *defining, PyObject *const *args,
-                            Py_ssize_t count, PyObject *names)
+static PyObject *host_start(PyObject *object, PyObject *args)
 {
-    struct types *types = PyType_GetModuleState(defining);
+    struct types *types = PyType_GetModuleState(Py_TYPE(object));
     struct host *self = (struct host *)object;
     struct brig_error error = {0};
     struct brig_run *run = NULL;
-    char *bytes = NULL;
-    Py_ssize_t len = 0;
-    int input = -1, ret = 0;
-    if (count != 3 || names || !PyObject_TypeCheck(args[0], (PyTypeObject *)types->spec)) {
-        PyErr_SetString(PyExc_TypeError, "start(spec, input, watch)");
+    struct spec *spec;
+    const char *bytes;
+    Py_ssize_t len;
+    int watch, input = -1;
+    if (!PyArg_ParseTuple(args, "O!z#p", types->spec, &spec, &bytes, &len, &watch) ||
+        !host_is_open(self))
         return NULL;
+    if (bytes) {
+        PyThreadState *gil = PyEval_SaveThread();
+        input = make_input(bytes, (size_t)len, &error);
+        PyEval_RestoreThread(gil);
+        if (input < 0)
+            return raise_error(&error);
     }
-    if (args[1] != Py_None && PyBytes_AsStringAndSize(args[1], &bytes, &len) < 0)
-        return NULL;
-    bool watch = PyObject_IsTrue(args[2]) > 0;
-    if (!host_is_open(self))
-        return NULL;
-    self->runs++; /* nobody closes it meanwhile */
-    Py_BEGIN_ALLOW_THREADS if (bytes) input = ret = make_input(bytes, (size_t)len);
-    if (ret >= 0)
-        ret = start(self, (struct spec *)args[0], input, watch, &run, &error);
-    else
-        error = (struct brig_error){.fault = BRIG_FAULT_SYSTEM,
-                                    .errnum = -ret,
-                                    .stage = "stdin",
-                                    .text = "the input cannot be put into a memory file"};
+    PyThreadState *gil = host_enter(self);
+    int ret = start(self, spec, input, &run, &error);
+    if (ret == 0 && watch)
+        brig_run_watch(run);
+    host_leave(self, gil);
     if (ret < 0 && input >= 0)
         close(input);
-    Py_END_ALLOW_THREADS self->runs--;
     if (ret < 0)
         return raise_error(&error);
     return run_wrap(types->run, self, run, input);
@@ -228,18 +242,16 @@ PyDoc_STRVAR(warm_doc, "warm(spec, cells): keep cells for runs like it built ahe
 
 static PyObject *host_warm(PyObject *object, PyObject *args)
 {
+    struct types *types = PyType_GetModuleState(Py_TYPE(object));
     struct host *self = (struct host *)object;
     struct brig_error error = {0};
     struct spec *spec;
     unsigned cells;
-    int ret;
-    if (!PyArg_ParseTuple(args, "OI", &spec, &cells) || !host_is_open(self))
+    if (!PyArg_ParseTuple(args, "O!I", types->spec, &spec, &cells) || !host_is_open(self))
         return NULL;
-    self->runs++;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&host_lock);
-    ret = brig_warm(self->brig, spec->spec, cells, &error);
-    pthread_mutex_unlock(&host_lock);
-    Py_END_ALLOW_THREADS self->runs--;
+    PyThreadState *gil = host_enter(self);
+    int ret = brig_warm(self->brig, spec->spec, cells, &error);
+    host_leave(self, gil);
     if (ret < 0)
         return raise_error(&error);
     Py_RETURN_NONE;
@@ -249,49 +261,21 @@ PyDoc_STRVAR(warm_ready_doc, "warm_ready(spec) -> int: how many are ready for it
 
 static PyObject *host_warm_ready(PyObject *object, PyObject *args)
 {
+    struct types *types = PyType_GetModuleState(Py_TYPE(object));
     struct host *self = (struct host *)object;
     struct spec *spec;
-    unsigned ready;
-    if (!PyArg_ParseTuple(args, "O", &spec) || !host_is_open(self))
+    if (!PyArg_ParseTuple(args, "O!", types->spec, &spec) || !host_is_open(self))
         return NULL;
-    self->runs++;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&host_lock);
-    ready = brig_warm_ready(self->brig, spec->spec);
-    pthread_mutex_unlock(&host_lock);
-    Py_END_ALLOW_THREADS self->runs--;
+    PyThreadState *gil = host_enter(self);
+    unsigned ready = brig_warm_ready(self->brig, spec->spec);
+    host_leave(self, gil);
     return PyLong_FromUnsignedLong(ready);
 }
 
-PyDoc_STRVAR(explain_doc, "explain(spec) -> str: the plan of such a run as JSON.");
-
-static PyObject *host_explain(PyObject *object, PyObject *args)
-{
-    struct host *self = (struct host *)object;
-    struct brig_error error = {0};
-    struct spec *spec;
-    char *text = NULL;
-    size_t len = 0;
-    int ret;
-    if (!PyArg_ParseTuple(args, "O", &spec) || !host_is_open(self))
-        return NULL;
-    self->runs++;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&host_lock);
-    ret = brig_explain(self->brig, spec->spec, true, &text, &len, &error);
-    pthread_mutex_unlock(&host_lock);
-    Py_END_ALLOW_THREADS self->runs--;
-    if (ret < 0)
-        return raise_error(&error);
-    PyObject *out = PyUnicode_DecodeUTF8(text, (Py_ssize_t)len, "replace");
-    brig_free(text);
-    return out;
-}
-
 static PyMethodDef host_methods[] = {
-    {"start", (PyCFunction)(void (*)(void))host_start, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
-     start_doc},
+    {"start", host_start, METH_VARARGS, start_doc},
     {"warm", host_warm, METH_VARARGS, warm_doc},
     {"warm_ready", host_warm_ready, METH_VARARGS, warm_ready_doc},
-    {"explain", host_explain, METH_VARARGS, explain_doc},
     {"close", host_close, METH_NOARGS, close_doc},
     {NULL, NULL, 0, NULL},
 };

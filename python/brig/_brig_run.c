@@ -50,14 +50,17 @@ static void close_run(struct run *self)
 {
     if (self->pid != getpid())
         return;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&self->lock);
     brig_run_free(self->run);
     self->run = NULL;
     if (self->input >= 0)
         close(self->input);
     self->input = -1;
     pthread_mutex_unlock(&self->lock);
-    Py_END_ALLOW_THREADS if (self->host) self->host->runs--;
+    PyEval_RestoreThread(gil);
+    if (self->host)
+        self->host->runs--;
     Py_CLEAR(self->host);
 }
 
@@ -132,8 +135,11 @@ static PyObject *run_wait(PyObject *object, PyObject *seconds)
     }
     for (;;) {
         int64_t slice = now_ms() + SLICE_MS;
-        Py_BEGIN_ALLOW_THREADS state = wait_slice(self, slice < until ? slice : until);
-        Py_END_ALLOW_THREADS if (state == RUN_CLOSED) return raise_usage("the run is closed");
+        PyThreadState *gil = PyEval_SaveThread();
+        state = wait_slice(self, slice < until ? slice : until);
+        PyEval_RestoreThread(gil);
+        if (state == RUN_CLOSED)
+            return raise_usage("the run is closed");
         if (PyErr_CheckSignals() < 0)
             return NULL;
         if (state == RUN_OVER || now_ms() >= until)
@@ -215,12 +221,15 @@ static PyObject *run_step(PyObject *object, PyObject *unused)
     int state, fd;
     if (!is_ours(self))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&self->lock);
     state = step_unlocked(self, &fd);
     if (state != RUN_CLOSED)
         count = copy_events(self->run, events);
     pthread_mutex_unlock(&self->lock);
-    Py_END_ALLOW_THREADS if (state == RUN_CLOSED) return raise_usage("the run is closed");
+    PyEval_RestoreThread(gil);
+    if (state == RUN_CLOSED)
+        return raise_usage("the run is closed");
     PyObject *list = event_list(events, count);
     return list ? Py_BuildValue("(NN)", PyBool_FromLong(state == RUN_OVER), list) : NULL;
 }
@@ -233,11 +242,13 @@ static PyObject *run_cancel(PyObject *object, PyObject *args)
     const char *why = NULL;
     if (!PyArg_ParseTuple(args, "|z", &why) || !is_ours(self))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&self->lock);
     if (self->run)
         brig_run_cancel(self->run, why);
     pthread_mutex_unlock(&self->lock);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    PyEval_RestoreThread(gil);
+    Py_RETURN_NONE;
 }
 
 /* ---- what there is to know ----------------------------------------------------------------- */
@@ -249,12 +260,13 @@ static PyObject *fact_of(struct run *self, enum fact fact)
     int value = -1;
     if (!is_ours(self))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&self->lock);
     if (self->run)
         value = fact == FACT_FD ? brig_run_fd(self->run) : brig_run_pid(self->run);
     pthread_mutex_unlock(&self->lock);
-    Py_END_ALLOW_THREADS return value < 0 ? raise_usage("the run is closed")
-                                          : PyLong_FromLong(value);
+    PyEval_RestoreThread(gil);
+    return value < 0 ? raise_usage("the run is closed") : PyLong_FromLong(value);
 }
 
 PyDoc_STRVAR(fileno_doc, "fileno() -> int: readable when step() has something to do.");
@@ -340,14 +352,15 @@ static PyObject *run_result(PyObject *object, PyObject *unused)
     int ret = 0;
     if (!is_ours(self))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&self->lock);
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&self->lock);
     if (self->run)
         result = brig_run_result(self->run);
     if (result)
         ret = copy_result(result, &outcome, &error);
     pthread_mutex_unlock(&self->lock);
-    Py_END_ALLOW_THREADS if (ret < 0)
-    {
+    PyEval_RestoreThread(gil);
+    if (ret < 0) {
         brig_free(outcome.out.data);
         brig_free(outcome.err.data);
         brig_free(outcome.sent.data);

@@ -43,7 +43,8 @@ class Pool:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter] = deque()
         self._running = 0
-        self._limit = _at_least_one(max_concurrent)
+        self._limit = _whole("max_concurrent", max_concurrent, 1)
+        warm = _whole("warm", warm, 0)
         self._keys = keys
         self._shape: _brig.Spec | None = None
         shape = make_shape({k: v for k, v in keys.items() if k not in ALSO})
@@ -77,7 +78,7 @@ class Pool:
     def resize(self, max_concurrent: int) -> None:
         """From now on so many at once. More: those who wait start at once. Fewer: what runs goes
         on to its end, and nothing new starts before enough of it has ended."""
-        limit = _at_least_one(max_concurrent)
+        limit = _whole("max_concurrent", max_concurrent, 1)
         with self._lock:
             self._limit = limit
             granted = self._grant()
@@ -198,11 +199,11 @@ def _resolve(turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
 
 
-def _at_least_one(value: int) -> int:
+def _whole(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"max_concurrent: {type(value).__name__} is no int")
-    if value < 1:
-        raise ValueError(f"max_concurrent: {value} is less than 1")
+        raise TypeError(f"{name}: {type(value).__name__} is no int")
+    if value < least:
+        raise ValueError(f"{name}: {value} is less than {least}")
     return value
 
 

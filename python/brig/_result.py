@@ -143,6 +143,9 @@ class Result:
             whole["output_error"] = self.output_error
         return whole
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
     def __reduce__(self) -> Any:
         return _restore, (self.__dict__,)
 

@@ -193,3 +193,6 @@ def test_warm(guest, tmp_path):
         assert result.isolation.warm and result.stdout_text.strip() == guest["env"]["BRIG_TEST_TOKEN"]
         assert not pool.run("true", memory="64M").isolation.warm
     assert pool.warm_ready == 0 and pool.run("true").ok
+    for wrong, kind in ((-1, ValueError), (1.5, TypeError), (1000, brig.Error)):
+        with pytest.raises(kind):
+            brig.Pool(1, warm=wrong)
