@@ -29,6 +29,11 @@ static inline int take_fd(int *fd)
 #define autofd   __attribute__((cleanup(fd_close_at))) int
 #define autofree __attribute__((cleanup(free_at)))
 
+/* Open a file that somebody named where a guest may have been: no link that it left is followed,
+ * but for the system's own (/dev/stdin). -1 with errno; ELOOP: the path is a link, or leads through
+ * one. */
+int fd_open_plain(const char *path, int flags, mode_t mode);
+
 /* Read a whole small file of the kernel's (a counter, say) into out, NUL-terminated. Returns its
  * length or -errno; -EFBIG if it does not fit. */
 ssize_t fd_read_file(int dirfd, const char *path, char *out, size_t size);

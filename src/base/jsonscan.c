@@ -123,6 +123,8 @@ static bool scan_value(struct scanner *s, char *kind)
         if (s->depth == JSONSCAN_DEPTH_MAX)
             return wrong(s, "nested too deeply");
         s->open[s->depth++] = (char)c;
+        if (s->depth > s->out->deepest)
+            s->out->deepest = s->depth;
         s->at++;
         return true;
     }
@@ -203,7 +205,7 @@ bool jsonscan(struct jsonscan *scan, const char *text, size_t len)
 {
     struct scanner s = {.text = text, .at = text, .end = text + len, .out = scan};
     bool first = true;
-    scan->members = 0;
+    scan->members = scan->deepest = 0;
     scan->why = NULL;
     do {
         char kind;

@@ -19,6 +19,7 @@ struct jsonscan {
     struct jsonscan_span value;
     /* Of an object, the first ones: names without their quotes, escapes as they are written. */
     struct jsonscan_span names[JSONSCAN_MEMBERS_MAX], values[JSONSCAN_MEMBERS_MAX];
+    size_t deepest; /* how many brackets were open at once */
     size_t members; /* all of them, also those that did not fit */
     /* If it is not JSON. */
     const char *why;

@@ -101,10 +101,10 @@ static bool is_final(const struct batch *b, const struct brig_result *result)
     return !(cut && b->journal.fd >= 0);
 }
 
-static void write_line(struct batch *b, const char *line, size_t len)
+static void write_line(struct batch *b, const char *line, size_t len, bool final)
 {
     struct brig_error err;
-    int ret = b->journal.fd >= 0 ? journal_add(&b->journal, line, len, &err) : 0;
+    int ret = b->journal.fd >= 0 && final ? journal_add(&b->journal, line, len, &err) : 0;
     if (ret < 0) {
         break_off(b, &err);
         return;
@@ -114,7 +114,7 @@ static void write_line(struct batch *b, const char *line, size_t len)
         break_off_output(b, ENOMEM);
 }
 
-static void deliver(struct batch *b, const struct job *job, bool ok, const char *text,
+static void deliver(struct batch *b, const struct job *job, bool ok, bool final, const char *text,
                     size_t text_len)
 {
     size_t len = 0;
@@ -122,7 +122,7 @@ static void deliver(struct batch *b, const struct job *job, bool ok, const char 
     if (!line)
         break_off_output(b, ENOMEM);
     else if (b->stop != BATCH_BROKEN)
-        write_line(b, line, len);
+        write_line(b, line, len, final);
 }
 
 static void count_end(struct batch *b, bool ok, bool cancelled)
@@ -136,7 +136,9 @@ static void count_end(struct batch *b, bool ok, bool cancelled)
     cancel_all(b, "another job of the batch failed (--fail-fast)");
 }
 
-/* What could not be started has a result as well. Whatever its text holds, secrets are hidden. */
+/* What could not be started has a result as well. Whatever its text holds, secrets are hidden. A
+ * journal has it only if it is the line's own fault: what this machine could not do now, it may
+ * later. */
 static void deliver_error(struct batch *b, const struct job *job, const struct brig_error *failed)
 {
     struct brig_error shown = *failed, err;
@@ -148,7 +150,7 @@ static void deliver_error(struct batch *b, const struct job *job, const struct b
     if (brig_error_json(&shown, &text, &len, &err) < 0)
         break_off(b, &err);
     else
-        deliver(b, job, false, text, len);
+        deliver(b, job, false, failed->fault == BRIG_FAULT_USAGE, text, len);
     brig_free(text);
     count_end(b, false, false);
 }
@@ -166,7 +168,7 @@ static void end_run(struct batch *b, struct batch_slot *slot)
             error_system(&err, STAGE, EIO, "a run ended without a result");
         break_off(b, &err);
     } else if (is_final(b, result)) {
-        deliver(b, &slot->job, ok, text, len);
+        deliver(b, &slot->job, ok, true, text, len);
     }
     brig_free(text);
     brig_run_free(slot->run);

@@ -264,8 +264,13 @@ static int check_last(struct pass *p, struct brig_error *err)
     autofree char *text = malloc((size_t)p->last_len);
     if (!text)
         return error_memory(err, STAGE);
-    ssize_t n = pread(j->fd, text, (size_t)p->last_len, (off_t)p->last_at);
-    if (n == (ssize_t)p->last_len && jsonscan(&scan, text, (size_t)n))
+    ssize_t n;
+    do
+        n = pread(j->fd, text, (size_t)p->last_len, (off_t)p->last_at);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)p->last_len)
+        return failed(j, "cannot be read", n < 0 ? errno : EIO, err);
+    if (jsonscan(&scan, text, (size_t)n))
         return 0;
     p->bad_at = p->last_at;
     p->bad = p->number;

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +18,8 @@
 #include "term.h"
 #include "words.h"
 
-#define STAGE "command line"
+#define COPY_PIECE (1 << 26)
+#define STAGE      "command line"
 
 #define JOBS_DEFAULT  4
 #define JOBS_MOST     1024
@@ -128,6 +131,29 @@ static int read_defaults(struct batch *b, const struct request *r, struct brig_e
     return ret;
 }
 
+/* A copy that nobody else can open: a job that can write to the file of jobs must not add one of
+ * its own, with another view. It has no name, and is gone with us. */
+static int freeze(int *fd, off_t size, const char *path, struct brig_error *err)
+{
+    const char *folder = getenv("TMPDIR");
+    autofd copy =
+        open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+    if (copy < 0)
+        copy = memfd_create("brig-jobs", MFD_CLOEXEC);
+    off_t left = copy < 0 ? 0 : size - lseek(*fd, 0, SEEK_CUR);
+    ssize_t n = copy < 0 ? -1 : 1;
+    while (left > 0 && (n > 0 || (n < 0 && errno == EINTR))) {
+        n = sendfile(copy, *fd, NULL, left < COPY_PIECE ? (size_t)left : COPY_PIECE);
+        left -= n > 0 ? n : 0;
+    }
+    if (n < 0 || lseek(copy, 0, SEEK_SET) < 0)
+        return error_system(err, STAGE, errno, "%.200s: cannot be copied: %s", path,
+                            error_text(errno));
+    close(*fd);
+    *fd = take_fd(&copy);
+    return 0;
+}
+
 /* Our stdin becomes empty: it is not for the jobs, whatever they say. */
 static int open_input(struct batch *b, const char *path, int *fd, struct brig_error *err)
 {
@@ -139,6 +165,9 @@ static int open_input(struct batch *b, const char *path, int *fd, struct brig_er
         return error_usage(err, STAGE, "%.200s: %s", path, error_text(errno));
     if (S_ISDIR(st.st_mode))
         return error_usage(err, STAGE, "%.200s: is a folder", path);
+    int ret = S_ISREG(st.st_mode) ? freeze(fd, st.st_size, path, err) : 0;
+    if (ret < 0)
+        return ret;
     autofd nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0)
         return error_system(err, STAGE, errno, "/dev/null: %s", error_text(errno));
@@ -189,6 +218,16 @@ static int survey_if_useful(struct batch *b, struct brig_error *err)
     return survey(b, err);
 }
 
+static int check_output(const struct journal *journal, struct brig_error *err)
+{
+    struct stat ours, out;
+    if (fstat(journal->fd, &ours) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
+        ours.st_dev == out.st_dev && ours.st_ino == out.st_ino)
+        return error_usage(err, STAGE, "--resume: %.200s: is where stdout goes as well",
+                           journal->path);
+    return 0;
+}
+
 static int open_all(struct batch *b, const struct request *r, int *input, struct brig_error *err)
 {
     const char *journal = r->values[RESUME];
@@ -200,6 +239,8 @@ static int open_all(struct batch *b, const struct request *r, int *input, struct
     if (ret == 0 && journal)
         ret = journal_open(&b->journal, journal,
                            lines_hash(LINES_HASH, b->source.defaults, b->source.defaults_len), err);
+    if (ret == 0 && journal)
+        ret = check_output(&b->journal, err);
     if (ret == 0)
         ret = survey_if_useful(b, err);
     if (ret == 0 && r->flags[REPLAY])

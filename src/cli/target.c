@@ -3,13 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <stdbool.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/units.h"
 
 #define STAGE "command line"
@@ -35,26 +34,15 @@ static int open_number(const char *target, const char *option, int *fd, struct b
     return 0;
 }
 
-/* A guest may have written where the target is: no link that it left is followed (but for the
- * system's own, like /dev/stdout), and no FIFO that it left is waited for. */
-static int open_file(const char *target)
-{
-    bool system = strncmp(target, "/dev/", 5) == 0 || strncmp(target, "/proc/self/fd/", 14) == 0;
-    struct open_how how = {
-        .flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
-        .mode = 0666,
-        .resolve = system ? 0 : RESOLVE_NO_SYMLINKS,
-    };
-    return (int)syscall(SYS_openat2, AT_FDCWD, target, &how, sizeof how);
-}
-
 int target_open(const char *target, const char *option, int *fd, struct brig_error *err)
 {
     if (strncmp(target, "fd:", 3) == 0)
         return open_number(target, option, fd, err);
     if (!*target)
         return error_usage(err, STAGE, "%s: is empty", option);
-    int own = open_file(target);
+    /* No FIFO that a guest left is waited for. */
+    int own = fd_open_plain(target,
+                            O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     if (own < 0 && errno == ELOOP)
         return error_usage(err, STAGE,
                            "%s: %.200s: is a link, or goes through one; name the file "
@@ -72,6 +60,11 @@ int target_write(int fd, const char *bytes, size_t len)
 {
     while (len) {
         ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EAGAIN) { /* another program made it so */
+            struct pollfd ready = {.fd = fd, .events = POLLOUT};
+            poll(&ready, 1, 1000);
+            continue;
+        }
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

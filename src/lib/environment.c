@@ -77,7 +77,11 @@ static int read_file(struct strings *out, const char *path, struct brig_error *e
 {
     struct stat st;
     /* O_NONBLOCK: a FIFO must not hold us up. */
-    autofd fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    autofd fd = fd_open_plain(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    if (fd < 0 && errno == ELOOP)
+        return error_usage(err, STAGE,
+                           "env-file: %.300s: is a link, or goes through one; name the file itself",
+                           path);
     if (fd < 0 || fstat(fd, &st) < 0)
         return error_usage(err, STAGE, "env-file: %s: %s", path, error_text(errno));
     if (!S_ISREG(st.st_mode))

@@ -13,6 +13,9 @@
 
 #define NOTES_MAX 4096
 
+/* Of a result that the guest sends: it becomes part of others, which have to be JSON again. */
+#define DEPTH_MAX (JSONSCAN_DEPTH_MAX - 16)
+
 #define BLOCK 512 /* the unit of ru_inblock, whatever the device's is */
 
 static void fill_usage(struct brig_run *run, const struct group_counters *counters, uint64_t now)
@@ -117,8 +120,14 @@ static void fill_answer(struct brig_run *run, struct brig_result *result)
 {
     struct channel *channel = &run->channel;
     struct jsonscan scan;
-    if (channel->state == BRIG_CHANNEL_SENT && channel->body.len &&
-        !jsonscan(&scan, channel->body.data, channel->body.len)) {
+    bool sent = channel->state == BRIG_CHANNEL_SENT && channel->body.len;
+    bool json = sent && jsonscan(&scan, channel->body.data, channel->body.len);
+    if (json && scan.deepest > DEPTH_MAX) {
+        json = false;
+        scan.where = 0;
+        scan.why = "nested too deeply";
+    }
+    if (sent && !json) {
         channel->state = BRIG_CHANNEL_NOT_JSON;
         snprintf(run->output_fault, sizeof run->output_fault,
                  "the result is not JSON: byte %zu: %s", scan.where, scan.why);

@@ -153,7 +153,12 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
         return 0;
     }
     struct stat st;
-    plan->stdin_fd = open(path ? path : "/dev/null", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    plan->stdin_fd =
+        fd_open_plain(path ? path : "/dev/null", O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
+    if (plan->stdin_fd < 0 && errno == ELOOP)
+        return error_refused(err, STAGE,
+                             "stdin: %.300s: is a link, or goes through one; name the file itself",
+                             path);
     if (plan->stdin_fd < 0 || fstat(plan->stdin_fd, &st) < 0)
         return error_refused(err, STAGE, "stdin: %.300s: %s", path ? path : "/dev/null",
                              error_text(errno));

@@ -492,6 +492,15 @@ static const struct builtin {
 };
 #define BUILTIN_COUNT (sizeof builtins / sizeof *builtins)
 
+bool builtin_has(const char *name)
+{
+    for (size_t i = 0; i < BUILTIN_COUNT; i++) {
+        if (strcmp(builtins[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool builtin_call(struct server *server, const struct ask *ask, const char *name,
                   const struct jsonr *args)
 {

@@ -216,7 +216,10 @@ void server_message(struct server *server, const char *text, size_t len)
     struct rpc rpc;
     if (len == 0 || (len == 1 && *text == '\r'))
         return;
-    if (!rpc_read(&rpc, text, len))
+    bool read = rpc_read(&rpc, text, len);
+    if (!read && rpc_is_notification(&rpc))
+        rpc.method = NULL; /* to which nothing is said, not even that it is wrong */
+    else if (!read)
         rpc_error(&server->wire, rpc.ask.id, rpc.code, rpc.fault, NULL);
     else if (rpc.method && !*rpc.ask.id)
         notified(server, &rpc);

@@ -107,6 +107,8 @@ static bool read_members(struct rpc *rpc)
         return true;
     if (!method || method->type != JSONR_STRING)
         return refuse(rpc, RPC_INVALID, "method: has to be a string");
+    if (params && params->type == JSONR_NULL)
+        params = NULL;
     if (params && params->type != JSONR_OBJECT)
         return refuse(rpc, RPC_BAD_PARAMS, "params: has to be an object");
     rpc->method = method->text;
@@ -118,6 +120,11 @@ bool rpc_read(struct rpc *rpc, const char *text, size_t len)
 {
     *rpc = (struct rpc){.code = 0};
     return parse(rpc, text, len) && read_members(rpc);
+}
+
+bool rpc_is_notification(const struct rpc *rpc)
+{
+    return rpc->root && jsonr_get(rpc->root, "method") && !jsonr_get(rpc->root, "id");
 }
 
 void rpc_done(struct rpc *rpc)

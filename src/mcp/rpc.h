@@ -31,6 +31,8 @@ struct rpc {
 };
 
 /* One line. False: it is no message, and rpc.code and rpc.fault say why. */
+/* Does it, well-formed or not, ask for no answer? */
+bool rpc_is_notification(const struct rpc *rpc);
 bool rpc_read(struct rpc *rpc, const char *text, size_t len);
 void rpc_done(struct rpc *rpc);
 

@@ -123,8 +123,23 @@ static void serve(struct server *server)
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
+/* Whoever offers a narrower one under the same name must not give the wide one away. */
+static int check_names(const struct brig_tools *tools, struct brig_error *err)
+{
+    for (size_t i = 0; tools && i < brig_tools_count(tools); i++) {
+        const char *name = brig_tools_get(tools, i)->name;
+        if (builtin_has(name))
+            return error_usage(err, STAGE, "--tools: tool %s: brig has one of that name itself",
+                               name);
+    }
+    return 0;
+}
+
 static int prepare(struct server *server, struct brig_error *err)
 {
+    int ret = check_names(server->options->tools, err);
+    if (ret < 0)
+        return ret;
     char *workdir = brig_spec_get(server->options->spec, "workdir");
     char *network = brig_spec_get(server->options->spec, "network");
     server->workdir = realpath(workdir ? workdir : ".", NULL);
@@ -138,7 +153,7 @@ static int prepare(struct server *server, struct brig_error *err)
     if (missing)
         return -missing;
     server->null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    int ret = server->null < 0 ? -errno : wire_open(&server->wire, STDIN_FILENO, STDOUT_FILENO);
+    ret = server->null < 0 ? -errno : wire_open(&server->wire, STDIN_FILENO, STDOUT_FILENO);
     return ret < 0 ? error_system(err, STAGE, -ret, "stdout: %s", error_text(-ret)) : 0;
 }
 

@@ -113,6 +113,8 @@ void answer_error(struct server *server, const struct ask *ask, const char *text
 void answer_run(struct server *server, const struct waiter *waiter);
 
 /* builtin.c: true if there is one of that name */
+/* Is it one of them? */
+bool builtin_has(const char *name);
 bool builtin_call(struct server *server, const struct ask *ask, const char *name,
                   const struct jsonr *args);
 void builtin_list(const struct server *server, struct jsonw *w);

@@ -843,3 +843,75 @@ def test_the_examples_of_the_manual_show_what_is_printed(batch):
     for (_, script), (_, output) in zip(blocks[::2], blocks[1::2]):
         done = subprocess.run(["sh", "-c", script], cwd=batch.tmp, env=env, capture_output=True, timeout=60 * SLOW)
         assert done.stdout.decode() == output, done.stderr.decode()
+
+
+# ---- what a job can do to the batch ---------------------------------------------------------
+
+def test_a_job_cannot_add_jobs_of_its_own(batch, tmp_path_factory):
+    """The file of jobs may stand in the work folder: it was copied before the first one started."""
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret").write_text("topsecret")
+    more = json.dumps({"view": "host", "rw": [str(outside)], "command": ["cat", str(outside / "secret")]})
+    (batch.tmp / "more").write_text(more + "\n")
+    batch.write(*[batch.shell(f"cat more >> {batch.path}; sed -i 's/true/false/' {batch.path}"), batch.job("true")])
+    done = batch.run("-j", "1")
+    assert [r["status"] for r in results_of(done)] == ["exited", "exited"] and done.returncode == 0
+    assert b"topsecret" not in done.stdout
+    assert batch.path.read_text().count("\n") > 2, "the job did write to it"
+
+
+def test_a_link_that_a_job_left_is_not_followed(batch, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret").write_text("A=topsecret\n")
+    (batch.tmp / "data").write_text("x\n")
+    batch.write(batch.shell(f"rm data; ln -s {outside}/secret data"), batch.job("cat", stdin="data"),
+                batch.job("env", env_file=["data"]))
+    done = batch.run("-j", "1")
+    assert b"topsecret" not in done.stdout
+    assert [r["status"] for r in results_of(done)] == ["exited", "error", "error"]
+    assert all("is a link" in r["notes"] for r in results_of(done)[1:])
+
+
+def test_a_result_as_deep_as_may_be_is_whole_in_the_journal(batch):
+    """The next start does not take it for a torn one."""
+    code = "import os; t = b'[' * %d + b']' * %d; os.write(3, b'%%d\\n' %% len(t) + t)"
+    batch.write(*[batch.job("/usr/bin/python3", "-I", "-S", "-c", code % (n, n), channel="on") for n in (490, 512)])
+    journal = batch.tmp / "journal"
+    first = by_line(batch.run("-j", "1", "--resume", journal))
+    assert first[1]["output"] is not None and "too deeply" in first[2]["output_error"]
+    assert results_of(batch.run("--resume", journal)) == []
+
+
+def test_what_the_machine_could_not_do_is_tried_again_at_a_resume(batch):
+    """An error of the line itself is a result for good; a folder that is missing now is not."""
+    batch.write(batch.job("true", workdir=str(batch.tmp / "later")), '{"command": ["true"], "memory": "lots"}')
+    journal = batch.tmp / "journal"
+    assert [r["status"] for r in by_line(batch.run("--resume", journal)).values()] == ["error", "error"]
+    assert [r["line"] for r in journal_of(journal)] == [2]
+    (batch.tmp / "later").mkdir()
+    done = by_line(batch.run("--resume", journal))
+    assert list(done) == [1] and done[1]["status"] == "exited"
+    assert sorted(r["line"] for r in journal_of(journal)) == [1, 2]
+
+
+def test_stdout_is_not_the_journal(batch):
+    batch.write(batch.job("true"))
+    journal = batch.tmp / "journal"
+    with open(journal, "ab") as out:
+        done = batch.run("--resume", journal, stdout=out)
+    assert done.returncode == 2 and "where stdout goes" in message(done)
+
+
+def test_replay_to_a_pipe_that_does_not_wait(batch):
+    batch.write(*[batch.shell("head -c 30000 /dev/zero | tr '\\0' x") for _ in range(12)])
+    journal = batch.tmp / "journal"
+    batch.run("--resume", journal)
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    process = batch.start("--resume", journal, "--replay", stdout=write_end)
+    os.close(write_end)
+    time.sleep(0.2)  # the pipe is full by then
+    with os.fdopen(read_end, "rb") as reader:
+        text = reader.read()
+    process.communicate(timeout=20 * SLOW)
+    assert process.returncode == 0 and len(results_of(text)) == 12

@@ -807,3 +807,31 @@ def test_bad_command_lines(brig, options, said):
 def test_help(brig):
     done = brig.run("--help", verb="mcp")
     assert done.returncode == 0 and b"--max-runs N" in done.stdout
+
+
+def test_a_tool_of_a_name_that_brig_has_is_refused(brig, tmp_path):
+    """Who offers a narrower one must not give the wide one away."""
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps({"tools": [{"name": "run_command", "command": ["true"]}]}))
+    done = brig.run("--tools", path, verb="mcp")
+    assert done.returncode == 2 and b"tool run_command" in done.stderr and done.stdout == b""
+
+
+def test_nothing_is_said_to_a_notification(client):
+    for text in (b'{"jsonrpc":"2.0","method":"notifications/initialized","params":null}',
+                 b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":[1]}', b'{"method":"x"}'):
+        client.send(text)
+    assert client.ask("ping")["result"] == {}
+    assert client.others == []
+
+
+def test_an_env_file_that_became_a_link_is_not_read(connect, brig, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "env"
+    outside.write_text("OTHER_SETTING=topsecret\n")
+    (brig.tmp / ".env").write_text("MINE=1\n")
+    client = connect("--env-file", ".env")
+    client.initialize()
+    assert "MINE=1" in client.call("run_command", command="env")["structuredContent"]["stdout"]
+    client.call("run_command", command=f"rm .env; ln -s {outside} .env")
+    answer = client.call("run_command", command="env")
+    assert "topsecret" not in json.dumps(answer) and answer["isError"]
