@@ -1,5 +1,5 @@
-/* What capturing costs: run a guest that writes SIZE bytes and keep all of them, with secrets hidden
- * or as they are.
+/* What capturing costs: run a guest that writes SIZE bytes and keep all of them, with secrets
+ * hidden or as they are.
  *
  *     bench_stream SIZE on|off */
 #include <stdio.h>
