@@ -45,7 +45,9 @@ def test_wheel_has_all_of_the_package_and_is_the_same_each_time(wheel, tmp_path)
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"brig/py.typed", "brig/_brig.abi3.so", "brig/_brig.pyi", "brig/aio.py"} <= names
     sources = {name for name in os.listdir(os.path.join(ROOT, "python", "brig")) if name.endswith((".py", ".pyi"))}
-    assert {f"brig/{name}" for name in sources} <= names, "python/brig/meson.build does not list a file"
+    sources |= {f"dropin/{name}" for name in os.listdir(os.path.join(ROOT, "python", "brig", "dropin"))
+                if name.endswith(".py")}
+    assert {f"brig/{name}" for name in sources} <= names, "a meson.build of python/brig does not list a file"
     (tmp_path / "again").mkdir()
     with open(make_wheel(tmp_path / "again"), "rb") as file:
         assert file.read() == first
