@@ -210,7 +210,9 @@ BRIG_API int brig_run_pid(const struct brig_run *run);
 /* The result, NULL while the run goes on. Owned by the run. */
 BRIG_API const struct brig_result *brig_run_result(const struct brig_run *run);
 
-/* Ends the run if it still goes on (SIGKILL, at once) and frees everything of it. */
+/* Ends the run if it still goes on (SIGKILL, at once) and frees everything of it. In a fork of the
+ * process that started it, it frees what the fork has of it, and the run goes on: a fork that lives
+ * should do so, since it holds the guest's stdin open. */
 BRIG_API void brig_run_free(struct brig_run *run);
 
 /* ---- events ------------------------------------------------------------------------------- */

@@ -68,16 +68,19 @@ static PyObject *module_keys(PyObject *module, PyObject *unused)
 static void before_fork(void)
 {
     pthread_mutex_lock(&host_lock);
+    runs_before_fork();
 }
 
 static void after_fork_here(void)
 {
+    runs_after_fork_here();
     pthread_mutex_unlock(&host_lock);
 }
 
 static void after_fork_there(void)
 {
     pthread_mutex_init(&host_lock, NULL);
+    runs_after_fork_there();
 }
 
 /* ---- the module ---------------------------------------------------------------------------- */

@@ -32,14 +32,21 @@ struct run {
     PyObject head;
     struct host *host;
     pthread_mutex_t lock;
-    struct brig_run *run; /* under `lock`; NULL: closed */
-    int input;            /* memory file behind the guest's stdin, or -1 */
-    pid_t pid;            /* whose it is: in a fork of that process it must not be touched */
+    struct brig_run *run;        /* under `lock`; NULL: closed */
+    int input;                   /* memory file behind the guest's stdin, or -1 */
+    pid_t pid;                   /* whose it is: of no use in a fork of that process */
+    struct run *next, *previous; /* under runs_lock, while there is a `run` */
 };
 
 /* Held while a host starts or warms something, and while the process forks: a fork has the handle
  * as it is between two starts, never in the middle of one. */
 extern pthread_mutex_t host_lock;
+
+/* All runs of the process, for forks: a fork takes the lock of each, so that it has none in the
+ * middle of a step, and lets go of its copies. */
+void runs_before_fork(void);
+void runs_after_fork_here(void);
+void runs_after_fork_there(void);
 
 /* The types, of this module. */
 struct types {
@@ -52,7 +59,9 @@ PyObject *raise_error(const struct brig_error *error);
 /* The same for a request that makes no sense. */
 PyObject *raise_usage(const char *text);
 
-/* A run for a library run that was started; it owns both from here on. */
-PyObject *run_wrap(PyObject *type, struct host *host, struct brig_run *run, int input);
+/* A run that is not there yet, and what makes it one: while host_lock is held, so that no fork
+ * comes between the start and its being known. It owns both from there on. */
+struct run *run_new(PyObject *type, struct host *host);
+void run_fill(struct run *self, struct brig_run *run, int input);
 
 #endif

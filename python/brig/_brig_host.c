@@ -226,16 +226,24 @@ static PyObject *host_start(PyObject *object, PyObject *args)
         if (input < 0)
             return raise_error(&error);
     }
+    struct run *out = run_new(types->run, self);
+    if (!out) {
+        close(input);
+        return NULL;
+    }
     PyThreadState *gil = host_enter(self);
     int ret = start(self, spec, input, &run, &error);
     if (ret == 0 && watch)
         brig_run_watch(run);
+    if (ret == 0)
+        run_fill(out, run, input);
     host_leave(self, gil);
-    if (ret < 0 && input >= 0)
+    if (ret == 0)
+        return (PyObject *)out;
+    Py_DECREF((PyObject *)out);
+    if (input >= 0)
         close(input);
-    if (ret < 0)
-        return raise_error(&error);
-    return run_wrap(types->run, self, run, input);
+    return raise_error(&error);
 }
 
 PyDoc_STRVAR(warm_doc, "warm(spec, cells): keep cells for runs like it built ahead; 0: no more.");

@@ -12,27 +12,86 @@
 #define SLICE_MS   100
 #define EVENTS_MAX 64 /* of one step; the library makes fewer */
 
-PyObject *run_wrap(PyObject *type, struct host *host, struct brig_run *run, int input)
+/* ---- all of them, for forks ---------------------------------------------------------------- */
+
+static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct run *runs;
+
+static void runs_add(struct run *self)
+{
+    pthread_mutex_lock(&runs_lock);
+    self->next = runs;
+    if (runs)
+        runs->previous = self;
+    runs = self;
+    pthread_mutex_unlock(&runs_lock);
+}
+
+static void runs_remove(struct run *self)
+{
+    pthread_mutex_lock(&runs_lock);
+    if (self->next)
+        self->next->previous = self->previous;
+    if (self->previous)
+        self->previous->next = self->next;
+    else if (runs == self)
+        runs = self->next;
+    self->next = self->previous = NULL;
+    pthread_mutex_unlock(&runs_lock);
+}
+
+void runs_before_fork(void)
+{
+    pthread_mutex_lock(&runs_lock);
+    for (struct run *run = runs; run; run = run->next)
+        pthread_mutex_lock(&run->lock);
+}
+
+void runs_after_fork_here(void)
+{
+    for (struct run *run = runs; run; run = run->next)
+        pthread_mutex_unlock(&run->lock);
+    pthread_mutex_unlock(&runs_lock);
+}
+
+/* The copies of descriptors must not stay: the guest's stdin would have no end. */
+void runs_after_fork_there(void)
+{
+    for (struct run *run = runs; run; run = run->next) {
+        brig_run_free(run->run);
+        run->run = NULL;
+        if (run->input >= 0)
+            close(run->input);
+        run->input = -1;
+    }
+    runs = NULL;
+    pthread_mutex_init(&runs_lock, NULL);
+}
+
+/* ---- one ----------------------------------------------------------------------------------- */
+
+struct run *run_new(PyObject *type, struct host *host)
 {
     struct run *self = (struct run *)PyType_GenericAlloc((PyTypeObject *)type, 0);
-    if (!self) {
-        brig_run_free(run);
-        if (input >= 0)
-            close(input);
+    if (!self)
         return NULL;
-    }
     pthread_mutex_init(&self->lock, NULL);
     Py_INCREF((PyObject *)host);
     self->host = host;
     host->runs++;
-    self->run = run;
-    self->input = input;
+    self->input = -1;
     self->pid = getpid();
-    return (PyObject *)self;
+    return self;
 }
 
-/* In a fork of its process a run is somebody else's: to free it would end it. What the fork has of
- * it are copies of descriptors, which stay until it executes something or ends. */
+void run_fill(struct run *self, struct brig_run *run, int input)
+{
+    self->run = run;
+    self->input = input;
+    runs_add(self);
+}
+
+/* In a fork of its process a run is somebody else's; what the fork had of it is gone. */
 static bool is_ours(const struct run *self)
 {
     char text[120];
@@ -51,6 +110,7 @@ static void close_run(struct run *self)
     if (self->pid != getpid())
         return;
     PyThreadState *gil = PyEval_SaveThread();
+    runs_remove(self);
     pthread_mutex_lock(&self->lock);
     brig_run_free(self->run);
     self->run = NULL;

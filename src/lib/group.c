@@ -346,6 +346,18 @@ static int remove_folder(const struct group *group, size_t i, uint64_t until)
     }
 }
 
+void group_forget(struct group *group)
+{
+    if (!group->place)
+        return;
+    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
+        fd_close_at(&group->folders[i]);
+    fd_close_at(&group->pids_events);
+    fd_close_at(&group->memory_events);
+    fd_close_at(&group->kill_fd);
+    group->place = NULL;
+}
+
 int group_remove(struct group *group)
 {
     int ret = 0;
@@ -358,11 +370,6 @@ int group_remove(struct group *group)
         int one = remove_folder(group, i, until); /* also what was made and could not be opened */
         ret = one < 0 ? one : ret;
     }
-    for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
-        fd_close_at(&group->folders[i]);
-    fd_close_at(&group->pids_events);
-    fd_close_at(&group->memory_events);
-    fd_close_at(&group->kill_fd);
-    group->place = NULL;
+    group_forget(group);
     return ret;
 }

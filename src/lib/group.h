@@ -94,6 +94,8 @@ void group_kill(const struct group *group);
 /* Kills what is left in it, removes it, closes everything. Bounded in time; accepts a half-made
  * one. Returns 0 or -errno if the group could not be removed. */
 int group_remove(struct group *group);
+/* Closes everything and leaves the group alone: it is another process's. */
+void group_forget(struct group *group);
 
 /* Is any process in the group? */
 bool group_populated(const struct group *group);

@@ -495,10 +495,20 @@ static void end_at_once(struct brig_run *run)
     waitid(P_PIDFD, (id_t)run->spawned.pidfd, &info, WEXITED | WNOHANG | __WALL);
 }
 
+/* In a fork: the run goes on without us, and what the epoll descriptor watches is the other's. */
+static void let_go(struct brig_run *run)
+{
+    memset(run->polled, 0, sizeof run->polled);
+    run->deferred = false;
+    spawn_forget(&run->spawned);
+}
+
 void brig_run_free(struct brig_run *run)
 {
     if (!run)
         return;
+    if (run->pid != getpid())
+        let_go(run);
     if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
         end_at_once(run);
     feed_done(run);

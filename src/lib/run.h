@@ -52,6 +52,7 @@ struct feed {
 
 struct brig_run {
     struct brig *brig;
+    int pid; /* that started it: a fork of it has only copies to close */
     struct plan plan;
     struct spawned spawned;
     struct pump pump;

@@ -390,6 +390,13 @@ void spawn_done(struct spawned *spawned)
     spawn_clear(spawned);
 }
 
+void spawn_forget(struct spawned *spawned)
+{
+    group_forget(&spawned->group);
+    spawned->scratch[0] = 0;
+    spawned->pid = -1;
+}
+
 int spawn_clear(struct spawned *spawned)
 {
     int ret = spawned->scratch[0] ? scratch_remove(spawned->scratch) : 0;

@@ -46,5 +46,7 @@ int spawn_clear(struct spawned *spawned);
 
 /* Closes what is open. The process must be gone. */
 void spawn_done(struct spawned *spawned);
+/* In a fork of the supervisor: all of it is the other's from here on, and stays as it is. */
+void spawn_forget(struct spawned *spawned);
 
 #endif

@@ -198,6 +198,7 @@ int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run 
         return error_memory(err, STAGE);
     *run = (struct brig_run){
         .brig = brig,
+        .pid = getpid(),
         .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1},
         .spawned = SPAWNED_NONE,
         .pump = {.streams = {[BRIG_STDOUT] = {.outlet.fd = -1}, [BRIG_STDERR] = {.outlet.fd = -1}}},

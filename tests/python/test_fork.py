@@ -71,6 +71,18 @@ assert run.wait(10).exit_code == 7 and slow.wait(10).stdout == b"done\\n"
 """)
 
 
+def test_case_37_a_fork_does_not_hold_the_parent_s_stdin_open(forks):
+    assert forks("""
+for size in (1000, 2_000_000):
+    run = brig.start("sleep 0.2; wc -c", env=ENV, input=b"x" * size)
+    before = len(os.listdir("/proc/self/fd"))
+    pid = in_child(lambda: (print(len(os.listdir("/proc/self/fd")) < before, flush=True), time.sleep(300)))
+    assert int(run.wait(10).stdout) == size
+    os.kill(pid, 9)
+    ended(pid)
+""") == "True\nTrue\n"
+
+
 def test_case_37_a_fork_killed_with_its_runs_leaves_nothing(forks):
     forks("""
 def child():
