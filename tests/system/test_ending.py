@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import threading
 import time
 
 import pytest
-from conftest import (PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, children_of,
+from conftest import (BRIG, PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, children_of,
                       finish, init_of, is_alive, message, state_of, wait_for_file,
                       wait_until)
 
@@ -734,3 +735,15 @@ def test_events_of_the_end_are_what_was_delivered(brig, tmp_path):
     told = "".join(e["data"] for e in events if e["type"] == "stdout").encode()
     assert seen == text
     assert told == text or any("dropped" in e for e in events)
+
+
+def test_run_in_a_run_follows_no_link(brig, tmp_path):
+    """The filter of the outer one hides openat2: the path is gone through part by part."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_text("deep\n")
+    (tmp_path / "dl").symlink_to("d")
+    (tmp_path / "l").symlink_to("d/f")
+    inner = shutil.copy(BRIG, tmp_path / "brig")
+    for path, text in (("d/f", "deep"), (f"{tmp_path}//d/./f", "deep"), ("l", "is a link"), ("dl/f", "is a link"), ("none", "No such")):
+        done = brig.run("--", inner, "run", "-q", "--stdin", path, "--", "cat", cwd=tmp_path)
+        assert text in done.stdout.decode() + done.stderr.decode(), (path, done)
