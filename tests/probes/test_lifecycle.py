@@ -508,7 +508,8 @@ def test_attack_29_many_cancels(probe, signals):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
     frame.finish(process, 20)
-    assert process.returncode in {128 + n for n in signals}
+    # The second one ends the run at once: a third may find brig with nothing left but its own end.
+    assert process.returncode in {128 + n for n in signals} | {-n for n in signals[2:]}
     assert time.monotonic() - begin < 3 * SLOW
 
 

@@ -27,7 +27,13 @@ def _load(name, path):
 system = _load("brig_system_conftest", os.path.join(ROOT, "tests", "system", "conftest.py"))
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """Each has a limit. What compares times says nothing while other tests run beside it: that is for
+    BRIG_TEST_ALONE=1 pytest -m alone."""
+    if not os.environ.get("BRIG_TEST_ALONE"):
+        alone = [item for item in items if item.get_closest_marker("alone")]
+        config.hook.pytest_deselected(items=alone)
+        items[:] = [item for item in items if item not in alone]
     for item in items:
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(60 * system.SLOW))

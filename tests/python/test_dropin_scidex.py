@@ -258,6 +258,7 @@ def p99_beside_bare():
             os.killpg(bare.pid, signal.SIGKILL)
 
 
+@pytest.mark.alone
 @pytest.mark.measured
 def test_row_other_services_are_unaffected(env):
     """Other services unaffected: shown by a loop beside it whose p99 stays within 2x
