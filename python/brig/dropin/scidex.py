@@ -137,6 +137,7 @@ class _Group:
         self.temporary = temporary  # made by isolated_run(): gone with the last of its runs
         self.users = 0
         self.gone = False
+        self.starting = 0  # runs that have no handle yet
         self.runs: list[Run] = []
         self.now: dict[Run, tuple[int, float, int]] = {}
         self.finished = 0
@@ -159,7 +160,7 @@ class CgroupManager:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._groups: dict[str, _Group] = {}
 
     def create(self, name: str, limits: LimitValues | None = None) -> str:
@@ -206,7 +207,7 @@ class CgroupManager:
         """End every run of a group at once, and wait for that; gives how many there were."""
         with self._lock:
             group = self._groups.get(name)
-            runs = list(group.runs) if group else []
+            runs = self._runs_of(group) if group else []
         _kill(runs, name)
         return len(runs)
 
@@ -217,8 +218,14 @@ class CgroupManager:
             if group is None:
                 return
             group.gone = True
-            runs = list(group.runs)
+            runs = self._runs_of(group)
         _kill(runs, name)
+
+    def _runs_of(self, group: _Group) -> list[Run]:
+        """The runs of a group, those included that are being started: their processes may be there
+        before their handle is. Called with the lock."""
+        self._lock.wait_for(lambda: group.starting == 0)
+        return list(group.runs)
 
     def run(self, name: str, cmd: Command, **keys: Any) -> Result:
         """Run a command in a group: brig.run() with the limits of the group."""
@@ -227,10 +234,23 @@ class CgroupManager:
             keys = {**keys, **_keys_of(group.limits)}
         return self._run(name, group, cmd, keys)
 
-    def _run(self, name: str, group: _Group, cmd: Command, keys: dict[str, Any]) -> Result:
-        with start(cmd, **keys) as run:
+    def _start(self, group: _Group, cmd: Command, keys: dict[str, Any]) -> Run:
+        with self._lock:
+            group.starting += 1
+        run = None
+        try:
+            run = start(cmd, **keys)
+        finally:
             with self._lock:
-                group.runs.append(run)
+                group.starting -= 1
+                if run is not None:
+                    group.runs.append(run)
+                self._lock.notify_all()
+        return run
+
+    def _run(self, name: str, group: _Group, cmd: Command, keys: dict[str, Any]) -> Result:
+        with self._start(group, cmd, keys) as run:
+            with self._lock:
                 gone = group.gone
             try:
                 if gone:  # removed since it was looked up
