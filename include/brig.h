@@ -13,9 +13,9 @@
  *    which may be NULL. Outputs are untouched on failure.
  *  - A fault of brig, or of the request, is an error. Whatever the guest does is a result.
  *  - Destructors accept NULL.
- *  - The library never logs, prints, exits, installs signal handlers, starts threads or keeps
- *    global state. Different handles may be used from different threads at the same time; one
- *    handle must not be used by two threads at once.
+ *  - The library never logs, prints, exits, installs signal handlers, starts threads (but for the
+ * one of brig_warm()) or keeps global state. Different handles may be used from different threads
+ * at the same time; one handle must not be used by two threads at once.
  *  - What was asked for by name and cannot be enforced is refused. brig's own defaults may degrade,
  *    and then the result says so.
  */
@@ -389,6 +389,9 @@ BRIG_API size_t brig_tools_count(const struct brig_tools *tools);
 BRIG_API const struct brig_tool *brig_tools_get(const struct brig_tools *tools, size_t index);
 /* What it is run as, for brig_warm(). */
 BRIG_API const struct brig_spec *brig_tools_spec(const struct brig_tools *tools, size_t index);
+/* Lower the limits of all tools to those that the spec sets by name: the most that whoever offers
+ * them allows. */
+BRIG_API void brig_tools_bound(struct brig_tools *tools, const struct brig_spec *spec);
 /* Could it be run here and now? Nothing is started. */
 BRIG_API int brig_tools_check(const struct brig_tools *tools, size_t index, struct brig *brig,
                               struct brig_error *err);

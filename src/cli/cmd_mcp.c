@@ -114,6 +114,8 @@ static int prepare(struct session *s, int argc, char **argv, struct brig_error *
         ret = check_spec(s, err);
     if (ret == 0)
         ret = read_tools(s, err);
+    if (ret == 0 && s->tools)
+        brig_tools_bound(s->tools, s->spec);
     return ret == 0 ? supervise_prepare(&s->supervisor, err) : ret;
 }
 

@@ -18,6 +18,7 @@
 #include "base/jsonw.h"
 #include "base/text.h"
 #include "envelope.h"
+#include "result.h"
 #include "run.h"
 #include "tools.h"
 
@@ -399,17 +400,6 @@ static void add_json(struct jsonw *w, const char *key, const char *json, size_t 
         jsonw_null(w, key);
 }
 
-static int take(struct buf *buf, char **out, size_t *len, struct brig_error *err)
-{
-    int failed = buf_failed(buf);
-    char *text = buf_take(buf, len);
-    if (!text)
-        return error_system(err, STAGE, failed ? -failed : ENOMEM, "cannot write the answer: %s",
-                            error_text(failed ? -failed : ENOMEM));
-    *out = text;
-    return 0;
-}
-
 int brig_call_json(struct brig_call *call, char **out, size_t *len, struct brig_error *err)
 {
     const struct brig_answer *answer = brig_call_answer(call);
@@ -443,7 +433,7 @@ int brig_call_json(struct brig_call *call, char **out, size_t *len, struct brig_
     jsonw_close(&w, '}');
     buf_text(&buf, "\n");
     brig_free(text);
-    return take(&buf, out, len, err);
+    return result_take(&buf, STAGE, out, len, err);
 }
 
 int brig_call_error_json(const char *name, const char *id, const struct brig_error *error,
@@ -471,5 +461,5 @@ int brig_call_error_json(const char *name, const char *id, const struct brig_err
     jsonw_null(&w, "result");
     jsonw_close(&w, '}');
     buf_text(&buf, "\n");
-    return take(&buf, out, len, err);
+    return result_take(&buf, STAGE, out, len, err);
 }

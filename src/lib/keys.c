@@ -255,7 +255,8 @@ const struct brig_key key_table[KEY_COUNT] = {
             .help = "hide secrets in what is stored or sent",
             .detail =
                 "On for results, events, notes, and output that goes to a file or a pipe; for "
-                "output to a terminal only if it is asked for. A secret becomes "
+                "output to a terminal only if it is asked for, or stored as events. A secret "
+                "becomes "
                 "[redacted:NAME].",
         },
     [KEY_REDACT_SET] =

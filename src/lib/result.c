@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "base/jsonw.h"
 #include "brig.h"
+#include "result.h"
 
 #define SCHEMA "brig.result/1"
 
@@ -184,12 +185,12 @@ static void add_time(struct jsonw *w, const char *key, int64_t calendar_ns)
     jsonw_text(w, key, text);
 }
 
-static int take(struct buf *buf, char **out, size_t *len, struct brig_error *err)
+int result_take(struct buf *buf, const char *stage, char **out, size_t *len, struct brig_error *err)
 {
     int failed = buf_failed(buf);
     char *text = buf_take(buf, len);
     if (!text)
-        return error_system(err, "result", failed ? -failed : ENOMEM, "cannot write the result: %s",
+        return error_system(err, stage, failed ? -failed : ENOMEM, "cannot write the result: %s",
                             error_text(failed ? -failed : ENOMEM));
     *out = text;
     return 0;
@@ -230,7 +231,7 @@ int brig_result_json(const struct brig_result *result, char **out, size_t *len,
     add_error(&w, result->error);
     jsonw_close(&w, '}');
     buf_text(&buf, "\n");
-    return take(&buf, out, len, err);
+    return result_take(&buf, "result", out, len, err);
 }
 
 int brig_error_json(const struct brig_error *error, char **out, size_t *len, struct brig_error *err)
@@ -248,5 +249,5 @@ int brig_error_json(const struct brig_error *error, char **out, size_t *len, str
     add_error(&w, error);
     jsonw_close(&w, '}');
     buf_text(&buf, "\n");
-    return take(&buf, out, len, err);
+    return result_take(&buf, "result", out, len, err);
 }

@@ -307,6 +307,24 @@ const struct brig_spec *brig_tools_spec(const struct brig_tools *tools, size_t i
     return index < tools->count ? tools->items[index].spec : NULL;
 }
 
+void brig_tools_bound(struct brig_tools *tools, const struct brig_spec *spec)
+{
+    for (size_t i = 0; i < tools->count; i++) {
+        for (int key = 0; key < KEY_COUNT; key++) {
+            struct spec_value *value = &tools->items[i].spec->values[key];
+            const struct spec_value *most = &spec->values[key];
+            if (!key_table[key].limit || !key_is_number(&key_table[key]) ||
+                !spec_asked(spec, (enum key)key))
+                continue;
+            if (!value->set || value->number > most->number) {
+                value->number = most->number;
+                value->set = true;
+                value->origin = BRIG_FROM_OPTION;
+            }
+        }
+    }
+}
+
 const struct tool *tools_find(const struct brig_tools *tools, const char *name)
 {
     for (size_t i = 0; i < tools->count; i++) {

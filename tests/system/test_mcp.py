@@ -835,3 +835,19 @@ def test_an_env_file_that_became_a_link_is_not_read(connect, brig, tmp_path_fact
     client.call("run_command", command=f"rm .env; ln -s {outside} .env")
     answer = client.call("run_command", command="env")
     assert "topsecret" not in json.dumps(answer) and answer["isError"]
+
+
+def test_operator_options_bound_the_tools_of_a_file(connect, tmp_path):
+    """By name; what was not named is as the file says."""
+    path = tmp_path / "tools.json"
+    code = "ulimit -n; echo $BRIG_TOOL"
+    path.write_text(json.dumps({"tools": [
+        {"name": "wide", "result": "stdout", "command": ["sh", "-c", "sleep 60"], "timeout": "1h", "open_files": 500},
+        {"name": "narrow", "result": "stdout", "command": ["sh", "-c", code], "open_files": 60}]}))
+    client = connect("--tools", path, "--timeout", f"{2 * SLOW}s", "--open-files", "100", "-k", "100ms")
+    client.initialize()
+    begin = time.monotonic()
+    answer = client.call("wide")
+    assert answer["isError"] and "timeout" in json.dumps(answer)
+    assert time.monotonic() - begin < 30 * SLOW
+    assert "60\\nnarrow" in json.dumps(client.call("narrow"))
