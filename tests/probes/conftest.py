@@ -90,6 +90,11 @@ class Probe:
         return result
 
 
+def unless_root(probe):
+    """A reason not to try it without brig, for a user who could not do it there either."""
+    return None if probe.user == "root" else "needs root to escape"
+
+
 def is_meaningful(item):
     if item.get_closest_marker("not_emulated") and os.environ.get("BRIG_TEST_EMULATED"):
         return False

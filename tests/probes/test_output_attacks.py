@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import re
-import select
 import subprocess
 import time
 

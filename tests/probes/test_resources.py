@@ -3,7 +3,6 @@
 Trying these without a cell would harm the machine, so most are not; each says what it must come to.
 """
 import contextlib
-import json
 import os
 import statistics
 import subprocess
