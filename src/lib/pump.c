@@ -54,7 +54,7 @@ int pump_init(struct pump *pump, const struct spec_sink sinks[3], const int fds[
 void pump_redact(struct pump *pump, int stream, const struct redact_rules *rules)
 {
     struct pump_stream *s = &pump->streams[stream];
-    if (s->rules || s->sink == BRIG_SINK_DISCARD)
+    if (s->rules)
         return;
     buf_init(&s->queue, QUEUE_MAX);
     s->rules = rules;

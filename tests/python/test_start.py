@@ -112,3 +112,10 @@ def test_runs_from_many_threads_at_once(guest):
     for thread in threads:
         thread.join()
     assert results == [True] * 30
+
+
+def test_case_34_events_of_output_that_is_not_kept(guest):
+    """Kept nowhere, and told in events: secrets are hidden in these as well."""
+    run = brig.start("echo password=hunter2xyz", capture=False, **guest)
+    told = b"".join(event.data or b"" for event in run)
+    assert told == b"password=[redacted:password]\n" and run.result.stdout_redacted == 1
