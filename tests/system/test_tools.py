@@ -90,6 +90,15 @@ def test_case_25_over_its_maximum_and_killed_by_it(brig, tmp_path):
     assert not answer["ok"]
 
 
+@pytest.mark.parametrize("options", [[], ["--warm"]], ids=["cold", "warm"])
+def test_channel_is_the_only_descriptor_more(brig, options):
+    """In a cell that was built ahead as well: 0, 1, 2 and the channel."""
+    code = "import os; print([f for f in range(64) if os.path.exists(f'/proc/self/fd/{f}')], os.environ['BRIG_RESULT_FD']); " \
+           "os.write(3, b'2\\n{}')"
+    result = brig.result(*options, "--channel", "on", "--", PYTHON, "-I", "-S", "-c", code)
+    assert (result["stdout"], result["output"], result["isolation"]["warm"]) == ("[0, 1, 2, 3] 3\n", {}, bool(options))
+
+
 # ---- 26: forgery ------------------------------------------------------------------------------
 
 FORGED = '{"status": "success", "output": "forged"}'
