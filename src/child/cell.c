@@ -20,6 +20,8 @@ struct state {
     int root;  /* of the new tree, once there is one */
     int rules; /* landlock */
     const struct holder *holder;
+    int lifted[CELL_LIFTS_MAX]; /* trees, in the order in which they were lifted */
+    uint32_t lift_count, lower_count;
 };
 
 /* An ordinary user may map its own id, and only without setgroups. */
@@ -185,6 +187,15 @@ static long make_host_root(struct state *state)
                       set_tree(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, -1));
 }
 
+static long take_root(struct state *state)
+{
+    long ret = sys1(__NR_chdir, "/");
+    if (ret == 0)
+        ret = sys4(__NR_openat, AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    state->root = (int)ret;
+    return ret < 0 ? ret : 0;
+}
+
 /* A mount of what the caller named, with the owner that it is to have. */
 static long clone_named(const struct cell_op *op, uint64_t attributes)
 {
@@ -211,6 +222,24 @@ static long bind_tree(const struct state *state, const struct cell_op *op)
                     ? set_tree(open_tree(AT_FDCWD, op->source, AT_SYMLINK_NOFOLLOW), attributes, -1)
                     : clone_named(op, attributes);
     return attach(state, tree, op);
+}
+
+static long lift(struct state *state, const struct cell_op *op)
+{
+    if (state->lift_count == CELL_LIFTS_MAX)
+        return -EMFILE;
+    long tree = open_tree(state->root, op->target, AT_SYMLINK_NOFOLLOW);
+    if (tree < 0)
+        return tree;
+    state->lifted[state->lift_count++] = (int)tree;
+    return 0;
+}
+
+static long lower(struct state *state, const struct cell_op *op)
+{
+    if (state->lower_count == state->lift_count)
+        return -EINVAL;
+    return attach(state, state->lifted[state->lower_count++], op);
 }
 
 /* Where something is to be made: the folder, and *name in it. Not through a link where somebody
@@ -391,6 +420,8 @@ static long run_one(struct state *state, const struct cell_op *op)
         return make_root(state, op->source);
     case CELL_ROOT_HOST:
         return make_host_root(state);
+    case CELL_ROOT_HERE:
+        return take_root(state);
     case CELL_FOLDER:
         return make_folder(state, op);
     case CELL_LINK:
@@ -399,6 +430,10 @@ static long run_one(struct state *state, const struct cell_op *op)
         return make_file(state, op);
     case CELL_BIND:
         return bind_tree(state, op);
+    case CELL_LIFT:
+        return lift(state, op);
+    case CELL_LOWER:
+        return lower(state, op);
     case CELL_NODE:
         return make_node(state, op);
     case CELL_COVER:

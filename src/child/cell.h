@@ -17,11 +17,14 @@ enum cell_kind {
     CELL_PRIVATE,      /* no mount propagates to the host or from it */
     CELL_ROOT,         /* an empty root in memory; source: mount options */
     CELL_ROOT_HOST,    /* all of the host's, read-only */
+    CELL_ROOT_HERE,    /* the one that there is: in a fork of a template */
     CELL_FOLDER,       /* target; a: mode; b: not all above it is ours */
     CELL_LINK,         /* target -> source */
     CELL_FILE,       /* target; source: its bytes; a: mode; b: how many; c: not all above is ours */
     CELL_NODE,       /* target: a device, or a mount of source; a: flags; b: its number */
     CELL_BIND,       /* target <- source; a: flags; b, c: device and inode of the source */
+    CELL_LIFT,       /* target: keep what is mounted there, before something is mounted above it */
+    CELL_LOWER,      /* target: mount what was kept there, in the order of the lifts */
     CELL_COVER,      /* target <- source, both in the new root; no target, nothing to do */
     CELL_TMPFS,      /* target; source: mount options; a: flags */
     CELL_PROC,       /* target; source: mount options; a: flags */
@@ -46,6 +49,8 @@ enum cell_flag {
     CELL_OWNER = 16,  /* fd: the user namespace that gives its files to the guest */
     CELL_MAKE = 32,   /* a device: make it, if that is allowed */
 };
+
+#define CELL_LIFTS_MAX 32
 
 struct cell_op {
     uint32_t kind;

@@ -1,40 +1,16 @@
 /* From clone to the exec of init. */
 #include "enter.h"
 
-#include <linux/close_range.h>
 #include <linux/fcntl.h>
 
+#include "place.h"
 #include "sys.h"
-
-/* Move every descriptor to its slot. A slot may be the number of one that is still to be moved, so
- * all of them go above the slots first. */
-static long place_fds(struct enter *enter)
-{
-    uint32_t count = enter->count;
-    long init = sys3(__NR_fcntl, enter->init, F_DUPFD_CLOEXEC, count);
-    if (init < 0)
-        return init;
-    enter->init = (int)init;
-    for (uint32_t i = 0; i < count; i++) {
-        long fd = sys3(__NR_fcntl, enter->fds[i], F_DUPFD_CLOEXEC, count);
-        if (fd < 0)
-            return fd;
-        enter->scratch[i] = (int)fd;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        long fd = sys3(__NR_dup3, enter->scratch[i], i, 0);
-        if (fd < 0)
-            return fd;
-    }
-    /* Whatever another thread of the host opened without close-on-exec goes as well. */
-    return sys3(__NR_close_range, count, ~0u, CLOSE_RANGE_CLOEXEC);
-}
 
 static int child(void *arg)
 {
     struct enter *enter = arg;
     enter->step = "placing descriptors";
-    enter->ret = place_fds(enter);
+    enter->ret = place_fds(enter->fds, enter->scratch, enter->count, &enter->init);
     if (enter->ret < 0)
         return 1;
     enter->in_cell = true;

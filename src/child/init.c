@@ -28,6 +28,7 @@
 
 #include <stdbool.h>
 
+#include "job.h"
 #include "protocol.h"
 #include "text.h"
 #include "tree.h"
@@ -35,8 +36,6 @@
 /* From the C library's headers, which the kernel's do not have. */
 #define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
-#define MSG_CTRUNC   0x8
-#define MSG_TRUNC    0x20
 
 #define TREE_MAX      8192
 #define POLL_FAILURES 16 /* in a row, before init gives up watching */
@@ -106,84 +105,16 @@ static long join_group(int folder)
     return n < 0 ? n : 0;
 }
 
-/* From the C library's headers as well. */
-struct message {
-    void *name;
-    uint32_t name_len;
-    struct {
-        void *base;
-        uint64_t len;
-    } * parts;
-    uint64_t part_count;
-    void *control;
-    uint64_t control_len;
-    int32_t flags;
-};
-
-struct passed_fd {
-    uint64_t len;
-    int32_t level, type;
-    int32_t fd, padding;
-};
-
-#define MSG_CMSG_CLOEXEC 0x40000000
-#define SOL_SOCKET_      1
-#define SCM_RIGHTS_      1
-
-static char job[JOB_SIZE_MAX] __attribute__((aligned(8)));
-static char *job_words[JOB_WORDS_MAX];
-
-/* Take `count` texts off the job, and put NULL behind them. False if there are fewer. */
-static bool take_words(char **at, const char *end, char **words, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        words[i] = *at;
-        while (*at < end && **at)
-            (*at)++;
-        if (*at == end)
-            return false;
-        (*at)++;
-    }
-    words[count] = 0;
-    return true;
-}
-
-static long read_job(struct guest *guest, long len, const struct passed_fd *passed)
-{
-    const struct init_job *head = (const struct init_job *)job;
-    char *at = job + sizeof *head, *end = job + len;
-    uint64_t words = (uint64_t)head->argc + head->envc + 4;
-    bool other_stdin = passed->len == 16 + sizeof(int32_t) && passed->level == SOL_SOCKET_ &&
-                       passed->type == SCM_RIGHTS_;
-    if (len < (long)sizeof *head || words > JOB_WORDS_MAX || (passed->len && !other_stdin))
-        return -EPROTO;
-    char **argv = job_words + 2, **envp = argv + head->argc + 1;
-    if (!take_words(&at, end, job_words, 1) || !take_words(&at, end, argv, head->argc) ||
-        !take_words(&at, end, envp, head->envc))
-        return -EPROTO;
-    guest->path = job_words[0];
-    guest->argv = argv;
-    guest->envp = envp;
-    long fd = other_stdin ? sys3(__NR_dup3, passed->fd, 0, 0) : 0;
-    return fd < 0 ? fd : 0;
-}
-
-/* With the job may come another stdin; the other streams are there already.
- *
- * Init waits for us like for any clone that shares its memory, so it is we who have to see that the
+/* Init waits for us like for any clone that shares its memory, so it is we who have to see that the
  * supervisor is gone. Nothing of the cell's guest has run yet. */
 static long wait_for_job(struct guest *guest)
 {
     const struct init_report parked = {.kind = REPORT_PARKED};
-    struct passed_fd passed = {.len = 0};
-    struct message message = {.control = &passed, .control_len = sizeof passed};
-    __typeof__(*message.parts) part = {job, sizeof job};
-    message.parts = (void *)&part;
-    message.part_count = 1;
     struct pollfd polls[] = {
         {.fd = SLOT_CONTROL, .events = POLLIN},
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
     };
+    struct job job;
     long ret = sys3(__NR_close_range, SLOT_CHANNEL + 1, ~0u, 0); /* room for one more */
     if (ret == 0)
         ret = sys6(__NR_sendto, SLOT_CONTROL, (long)&parked, sizeof parked, MSG_NOSIGNAL, 0, 0);
@@ -192,28 +123,27 @@ static long wait_for_job(struct guest *guest)
     do
         ret = sys5(__NR_ppoll, polls, 2, 0, 0, 0);
     while (ret == -EINTR);
-    if (ret >= 0 && !polls[1].revents)
-        ret = sys3(__NR_recvmsg, SLOT_CONTROL, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    else
-        ret = 0;
-    /* A supervisor that lives does not close the socket: who dies closes it before the pidfd tells.
-     */
-    guest->orphaned = ret <= 0;
-    if (guest->orphaned)
-        return -ECANCELED;
-    if (message.flags & (MSG_CTRUNC | MSG_TRUNC))
-        return -EPROTO;
-    return read_job(guest, ret, &passed);
-}
-
-/* The streams, and the result channel where the control socket was: all else closes with the exec.
- */
-static long keep_descriptors(bool channel)
-{
-    long ret = channel ? sys3(__NR_dup3, SLOT_CHANNEL, GUEST_CHANNEL, 0) : 0;
+    ret = ret >= 0 && !polls[1].revents ? job_receive(SLOT_CONTROL, &job) : -ECANCELED;
+    guest->orphaned = ret == -ECANCELED;
     if (ret < 0)
         return ret;
-    return sys3(__NR_close_range, channel ? GUEST_CHANNEL + 1 : 3, ~0u, CLOSE_RANGE_CLOEXEC);
+    guest->path = job.path;
+    guest->argv = job.argv;
+    guest->envp = job.envp;
+    return 0;
+}
+
+/* The streams, the result channel where the control socket was, and a template's socket behind it:
+ * all else closes with the exec. */
+static long keep_descriptors(const struct init_setup *asked)
+{
+    int next = 3;
+    long ret = 0;
+    if (asked->channel)
+        ret = sys3(__NR_dup3, SLOT_CHANNEL, next++, 0);
+    if (ret >= 0 && asked->template)
+        ret = sys3(__NR_dup3, SLOT_TEMPLATE, next++, 0);
+    return ret < 0 ? ret : sys3(__NR_close_range, next, ~0u, CLOSE_RANGE_CLOEXEC);
 }
 
 static int guest_entry(void *arg)
@@ -235,7 +165,7 @@ static int guest_entry(void *arg)
     }
     guest->failed = REPORT_OP_EXEC;
     block_signals(0);
-    guest->ret = keep_descriptors(guest->setup->channel);
+    guest->ret = keep_descriptors(guest->setup);
     if (guest->ret == 0)
         guest->ret = sys3(__NR_execve, guest->path, guest->argv, guest->envp);
     return 1;
@@ -456,11 +386,55 @@ static void keep_rights(uint32_t permitted, uint32_t effective)
 #define RIGHT_TO_SIGNAL (UINT32_C(1) << CAP_KILL)
 #define RIGHT_TO_REMOVE (UINT32_C(1) << CAP_DAC_OVERRIDE)
 
+/* Up to its last part, the name of a group says whose it is. */
+static bool is_sibling(const char *name)
+{
+    uint64_t len = 0;
+    for (uint64_t i = 0; setup.group_name[i]; i++)
+        len = setup.group_name[i] == '-' ? i + 1 : len;
+    for (uint64_t i = 0; i < len; i++) {
+        if (name[i] != setup.group_name[i])
+            return false;
+    }
+    return len > 0;
+}
+
+/* The children of a template, who are dead by now, had groups of the same supervisor. Its init for
+ * them has no right to remove what is root's. */
+static void remove_siblings(int parent)
+{
+    static char entries[8192] __attribute__((aligned(8)));
+    struct entry { /* as getdents64 has it */
+        uint64_t inode;
+        int64_t next;
+        uint16_t size;
+        uint8_t type;
+        char name[];
+    };
+    long fd = sys4(__NR_openat, parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    for (;;) {
+        long len = fd < 0 ? 0 : sys3(__NR_getdents64, fd, entries, sizeof entries);
+        if (len <= 0)
+            break;
+        for (long at = 0; at < len;) {
+            const struct entry *entry = (const struct entry *)(entries + at);
+            if (is_sibling(entry->name))
+                sys3(__NR_unlinkat, parent, entry->name, AT_REMOVEDIR);
+            at += entry->size;
+        }
+    }
+    if (fd >= 0)
+        sys1(__NR_close, fd);
+}
+
 static void remove_groups(void)
 {
     keep_rights(RIGHT_TO_REMOVE, RIGHT_TO_REMOVE);
-    for (uint32_t i = setup.group_count; i-- > 0;)
+    for (uint32_t i = setup.group_count; i-- > 0;) {
         sys3(__NR_unlinkat, setup.group_parents[i], setup.group_name, AT_REMOVEDIR);
+        if (setup.template)
+            remove_siblings(setup.group_parents[i]);
+    }
     if (setup.leaf_parent < 0)
         return;
     /* Undo what the supervisor did to make room: controllers off, out of the leaf, leaf gone. Where
@@ -543,13 +517,14 @@ static int init_main(char **argv, char **envp)
         return 1;
     int self = (int)sys0(__NR_getpid);
     struct guest guest = {.path = argv[1], .argv = argv + 2, .envp = envp, .setup = &setup};
-    long pid = start_guest(&guest);
+    long pid = setup.forked ? FORKED_PID : start_guest(&guest);
     keep_rights(RIGHT_TO_SIGNAL | RIGHT_TO_REMOVE, RIGHT_TO_SIGNAL);
     bound_signals();
     /* The guest has its own copies. Holding ours would keep its pipes open. */
     for (int fd = SLOT_STDIN; fd <= SLOT_STDERR; fd++)
         sys1(__NR_close, fd);
     sys1(__NR_close, SLOT_CHANNEL);
+    sys1(__NR_close, SLOT_TEMPLATE);
     if (pid < 0) {
         struct init_report report = {
             .kind = REPORT_FAILED, .op = guest.failed, .errnum = (int32_t)-guest.ret};
@@ -562,7 +537,9 @@ static int init_main(char **argv, char **envp)
     struct init_report started = {.kind = REPORT_STARTED, .pid = (int32_t)pid};
     send_report(&started);
     int main_pid = (int)pid;
-    int orphaned = serve(self, signals, &main_pid);
+    if (setup.forked)
+        reap(&main_pid); /* it may have ended before there was anybody to be told */
+    int orphaned = main_pid ? serve(self, signals, &main_pid) : 0;
     report_gone(kill_tree(self, signals, main_pid));
     if (orphaned)
         remove_groups();

@@ -140,6 +140,10 @@ static const struct sock_filter no_sockets[] = {
 #include "seccomp_no_sockets.inc"
 };
 
+static const struct sock_filter template[] = {
+#include "seccomp_template.inc"
+};
+
 static long install_filter(const struct sock_filter *code, size_t size)
 {
     const struct sock_fprog program = {(unsigned short)(size / sizeof *code),
@@ -178,6 +182,8 @@ static long run_one(const struct op *op)
         return install_filter(degraded, sizeof degraded);
     case OP_NO_SOCKETS:
         return install_filter(no_sockets, sizeof no_sockets);
+    case OP_SECCOMP_TEMPLATE:
+        return install_filter(template, sizeof template);
     }
     return -ENOSYS; /* an operation that this executor does not know must not be skipped */
 }

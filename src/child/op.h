@@ -22,6 +22,7 @@ enum op_kind {
     OP_SECCOMP,          /* the filter of seccomp.table */
     OP_SECCOMP_DEGRADED, /* the one of seccomp_degraded.table on top */
     OP_NO_SOCKETS,       /* and that of seccomp_no_sockets.table */
+    OP_SECCOMP_TEMPLATE, /* the one of seccomp_template.table, alone */
 };
 
 struct op {

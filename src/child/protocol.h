@@ -18,15 +18,21 @@ enum slot {
     SLOT_CONTROL,    /* the socket */
     SLOT_SUPERVISOR, /* a pidfd of the supervisor: readable when it is dead */
     SLOT_CHANNEL,    /* the guest's end of its result channel, if it gets one */
+    SLOT_TEMPLATE,   /* a template's socket for requests, or that of its child for its job */
     SLOT_WORKDIR,    /* without a cell: the work folder */
     SLOT_OWNER,      /* a user namespace for mounts: their files are the guest's */
     SLOT_HOLDER,     /* a pidfd of the holder, which has the run's network namespace */
     SLOT_RULES,      /* a landlock ruleset */
     SLOT_EXTRA,      /* from here on: what groups refer to */
-    SLOT_MAX = 24,
+    SLOT_MAX = 28,
 };
 
-#define GUEST_CHANNEL 3
+#define GUEST_CHANNEL  3
+#define GUEST_TEMPLATE 4
+
+/* The guest that a template forked: 1 is init, and 2 would be the template's own number in its
+ * namespace, by which libraries would take a fork for the process that it was made from. */
+#define FORKED_PID 3
 
 #define INIT_OPS_MAX    32
 #define INIT_GROUPS_MAX 5
@@ -49,6 +55,10 @@ struct init_setup {
     /* The cell is built ahead: the guest waits, all its operations done, for a job. */
     int32_t park;
     int32_t channel; /* the guest gets its result channel as descriptor GUEST_CHANNEL */
+    /* The guest is a template: it gets its socket as descriptor GUEST_TEMPLATE, and when the
+     * supervisor is gone, the groups of its children are removed with its own. */
+    int32_t template;
+    int32_t forked; /* a template has forked the guest already: it is process FORKED_PID */
     uint32_t op_count;
     struct op ops[INIT_OPS_MAX];
 };
@@ -71,7 +81,7 @@ enum init_command {
 enum report_kind {
     REPORT_STARTED = 1, /* pid: the guest's main process, which is past its exec */
     REPORT_PARKED,      /* by the guest itself: it waits for its job */
-    REPORT_FAILED,      /* op, errnum: nothing was executed */
+    REPORT_FAILED,      /* op, errnum: nothing was executed; status: it is one of the cell's */
     REPORT_EXITED,      /* pid, code (CLD_*), status, comm: the main process is gone */
     REPORT_GONE,        /* the whole tree is gone and reaped; usage of all of it; status: whether
                          * anything was left when the main process was gone */

@@ -186,7 +186,7 @@ static void add_own_map(struct view *view)
 
 /* Folders in memory are counted against the run's memory where there is a group, and half of it
  * bounds each; else they share that half. */
-static uint64_t share_memory(const struct brig_spec *spec, uint64_t memory_bytes, bool group)
+uint64_t cell_share_memory(const struct brig_spec *spec, uint64_t memory_bytes, bool group)
 {
     uint64_t folders = 3 + spec->values[KEY_TMPFS].list.count;
     uint64_t bytes = memory_bytes == BRIG_UNLIMITED ? UINT64_C(1) << 30 : memory_bytes / 2;
@@ -212,7 +212,7 @@ int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *
     view->guest_uid = plan->guest_uid;
     view->uid = root ? CELL_UID : getuid();
     view->gid = root ? CELL_UID : getgid();
-    view->scratch = share_memory(spec, memory_bytes, group);
+    view->scratch = cell_share_memory(spec, memory_bytes, group);
     if (!root)
         add_own_map(view);
     view_add(view, CELL_HOSTNAME, "brig", NULL);
@@ -255,6 +255,7 @@ void cell_describe(const struct cell_op *op, char *out, size_t size)
         [CELL_MAP_SELF] = "map the caller's id into the user namespace",
         [CELL_PRIVATE] = "cut mounts off from the host's",
         [CELL_ROOT] = "mount an empty root",
+        [CELL_ROOT_HERE] = "take the template's root",
         [CELL_ROOT_HOST] = "mount the host's root read-only",
         [CELL_PROC] = "mount /proc",
         [CELL_PTS] = "mount /dev/pts",
@@ -280,6 +281,10 @@ void cell_describe(const struct cell_op *op, char *out, size_t size)
     case CELL_BIND:
         snprintf(out, size, "show %.150s at /%.150s%s", op->source, op->target,
                  op->a & CELL_READ_ONLY ? ", read-only" : "");
+        return;
+    case CELL_LIFT:
+    case CELL_LOWER:
+        snprintf(out, size, "keep what is at /%.200s", op->target);
         return;
     case CELL_NODE:
         snprintf(out, size, "make the device /%.200s", op->target);

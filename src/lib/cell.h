@@ -26,6 +26,8 @@ int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *
 /* Where no cell can be built: landlock on the host's own files, and never root. */
 int cell_plan_degraded(struct cell_plan *plan, const char *const *writable, const char *scratch,
                        struct brig_error *err);
+/* How large a folder in memory may be. */
+uint64_t cell_share_memory(const struct brig_spec *spec, uint64_t memory_bytes, bool group);
 void cell_plan_done(struct cell_plan *plan);
 
 /* The error for an operation that failed. Its stage is "cell" where the host does not allow cells

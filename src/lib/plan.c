@@ -18,12 +18,15 @@
 #include "environment.h"
 #include "host.h"
 #include "scratch.h"
+#include "template.h"
 
 #define STAGE "plan"
 
 #define CHANNEL_VARIABLE "BRIG_RESULT_FD"
 #define CHANNEL_NUMBER   "3"
 _Static_assert(GUEST_CHANNEL == 3, "CHANNEL_NUMBER says so");
+
+#define TEMPLATE_VARIABLE "BRIG_TEMPLATE_FD"
 
 #define LABELS_MAX  65536
 #define CAPTURE_MAX (UINT64_C(1) << 30) /* the largest budget that is kept in memory */
@@ -40,6 +43,8 @@ const char *plan_needs_cell(const struct brig_spec *spec)
         if (spec_asked(spec, rows[i].key))
             return rows[i].name;
     }
+    if (spec->template || spec->serves)
+        return "template";
     return NULL;
 }
 
@@ -360,6 +365,10 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
     if (ret == 0 && plan->channel &&
         strings_put(&plan->env, CHANNEL_VARIABLE, strlen(CHANNEL_VARIABLE), CHANNEL_NUMBER) < 0)
         ret = error_memory(err, STAGE);
+    if (ret == 0 && plan->serves &&
+        strings_put(&plan->env, TEMPLATE_VARIABLE, strlen(TEMPLATE_VARIABLE),
+                    plan->channel ? "4" : "3") < 0)
+        ret = error_memory(err, STAGE);
     if (ret < 0)
         return ret;
     plan->place = (struct command_place){
@@ -367,8 +376,11 @@ static int fill_command(struct plan *plan, const struct brig_spec *spec, struct 
         cell ? &plan->cell.view : NULL,
         plan->cell.start,
     };
-    ret = command_find(spec->command.items[0], environment_get(plan->env.items, "PATH"),
-                       &plan->place, &plan->path, err);
+    if (plan->template) /* it runs already */
+        ret = (plan->path = strdup(spec->command.items[0])) ? 0 : error_memory(err, STAGE);
+    else
+        ret = command_find(spec->command.items[0], environment_get(plan->env.items, "PATH"),
+                           &plan->place, &plan->path, err);
     if (ret < 0)
         return ret;
     ret = strings_add_text(&plan->argv, plan->path);
@@ -409,13 +421,18 @@ static int make_cell(struct plan *plan, const struct brig_spec *spec, const char
     plan->in_scratch =
         no_cell && !spec_asked(spec, KEY_WORKDIR) && view_is_too_much(plan->workdir_path);
     const char *const writable[] = {plan->in_scratch ? NULL : plan->workdir_path, NULL};
-    int ret = no_cell ? cell_plan_degraded(&plan->cell, writable, plan->scratch, err)
-                      : cell_plan(&plan->cell, spec, plan->workdir_path, plan->limits.memory_bytes,
-                                  plan->use_group, err);
+    int ret;
+    if (plan->template)
+        ret = template_plan(plan->template, plan, spec, err);
+    else if (no_cell)
+        ret = cell_plan_degraded(&plan->cell, writable, plan->scratch, err);
+    else
+        ret = cell_plan(&plan->cell, spec, plan->workdir_path, plan->limits.memory_bytes,
+                        plan->use_group, err);
     if (ret < 0)
         return ret;
     /* So that it is not taken for the folder that brig was started in. */
-    if (!no_cell && plan->cell.start == plan->cell.view.home)
+    if (!no_cell && !plan->template && plan->cell.start == plan->cell.view.home)
         set_layer(plan, "view",
                   "only what it needs exists; brig was started in a home or a system folder, which "
                   "is not shown unless --workdir names it");
@@ -441,12 +458,14 @@ int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig
     plan->host_network = spec->values[KEY_NETWORK].number == NETWORK_HOST;
     plan->pids_fail = spec->values[KEY_ON_PIDS_LIMIT].number == ON_PIDS_FAIL;
     plan->channel = spec->values[KEY_CHANNEL].number == CHANNEL_KEY_ON;
+    plan->template = template_hold(spec->template);
+    plan->serves = template_hold(spec->serves);
     int ret = read_limits(&plan->limits, brig, spec, err);
     if (ret == 0) {
         choose_group(plan, brig);
         ret = add_layers(plan, brig, spec, no_cell, err);
     }
-    if (ret == 0)
+    if (ret == 0 && !plan->template)
         ret = open_workdir(plan, spec, err);
     if (ret == 0)
         ret = make_cell(plan, spec, no_cell, err);
@@ -454,7 +473,9 @@ int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig
         ret = error_memory(err, STAGE);
     if (ret == 0)
         plan_add_operations(plan, brig);
-    else
+    if (ret == 0 && plan->serves)
+        ret = template_take(plan->serves, plan, err);
+    if (ret < 0)
         plan_done(plan);
     return ret;
 }
@@ -521,6 +542,9 @@ void plan_done(struct plan *plan)
     redact_rules_free(plan->rules);
     plan->rules = NULL;
     cell_plan_done(&plan->cell);
+    template_drop(plan->template);
+    template_drop(plan->serves);
+    plan->template = plan->serves = NULL;
     fd_close_at(&plan->workdir);
     fd_close_at(&plan->stdin_fd);
     fd_close_at(&plan->own_feed);

@@ -84,7 +84,10 @@ static void add_file_limit(struct plan *plan, const struct brig *brig)
 void plan_add_operations(struct plan *plan, const struct brig *brig)
 {
     const struct brig_limits *limits = &plan->limits;
-    /* Into the groups first, so that all the rest is charged to them. On v2 the clone does it. */
+    /* Into the groups first, so that all the rest is charged to them. On v2 the clone does it, unless
+     * it is made by a template, which has no right to. */
+    if (plan->use_group && plan->template && brig->place.backend == &group_backend_v2)
+        add_op(plan, OP_JOIN_GROUP)->a = 0;
     if (plan->use_group && brig->place.backend == &group_backend_v1) {
         for (size_t i = 0; i < brig->place.count; i++) {
             if (brig->place.serves[i] != CONTROL_CPUACCT || plan->group_limits.account_cpu)
@@ -170,6 +173,9 @@ void plan_describe_op(const struct plan *plan, const struct op *op, char *out, s
         return;
     case OP_NO_SOCKETS:
         snprintf(out, size, "refuse all sockets but pairs");
+        return;
+    case OP_SECCOMP_TEMPLATE:
+        snprintf(out, size, "refuse the system calls that no template needs");
         return;
     case OP_SECCOMP:
         snprintf(out, size, "allow only the listed system calls");

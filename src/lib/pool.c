@@ -102,7 +102,7 @@ static bool same_shape(const struct brig_spec *a, const struct brig_spec *b)
         if (!is_of_the_run((enum key)key) && !same_value(&a->values[key], &b->values[key]))
             return false;
     }
-    return true;
+    return a->template == b->template;
 }
 
 static struct shape *find_shape(struct pool *pool, const struct brig_spec *spec)
@@ -135,7 +135,7 @@ static bool is_current(const struct parked *parked, const struct brig_spec *spec
     char folder[4096];
     if (clock_now() - parked->built_at > AGE_MAX || !spawn_is_parked(&parked->spawned))
         return false;
-    if (!spec->values[KEY_WORKDIR].text &&
+    if (!spec->values[KEY_WORKDIR].text && !spec->template &&
         (!getcwd(folder, sizeof folder) || strcmp(folder, parked->plan.workdir_path) != 0))
         return false;
     return shows_the_same(&parked->plan.cell.view);
@@ -152,7 +152,7 @@ static struct parked *build(struct brig *brig, const struct brig_spec *spec, str
         errno = -error_memory(err, STAGE);
         return NULL;
     }
-    if (geteuid() == 0)
+    if (geteuid() == 0 && !spec->template)
         ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
     if (ret == 0)
         ret = plan_make_cell(&parked->plan, brig, spec, NULL, err);

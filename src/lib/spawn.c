@@ -19,6 +19,7 @@
 #include "command.h"
 #include "host.h"
 #include "scratch.h"
+#include "template.h"
 
 #define STAGE      "spawn"
 #define STACK_SIZE 65536
@@ -56,6 +57,7 @@ struct launch {
     struct init_setup setup;
     struct ends ends;
     int control;
+    int template; /* its end of the socket of a template, or of one of its guests; -1 */
     int tasks[GROUP_FOLDERS_MAX];
     int start; /* where a guest without a cell starts, if not in the work folder; -1 */
 };
@@ -113,20 +115,37 @@ static int make_control(struct launch *launch, struct spawned *spawned, struct b
     return 0;
 }
 
+static int make_template_socket(struct launch *launch, struct spawned *spawned,
+                                const struct plan *plan, struct brig_error *err)
+{
+    int sockets[2] = {-1, -1};
+    if (plan->serves) {
+        sockets[1] = template_open_socket(plan->serves);
+    } else if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0) {
+        spawned->job = sockets[0];
+    }
+    launch->template = sockets[1];
+    return sockets[1] < 0
+               ? error_system(err, STAGE, errno, "cannot make a socket: %s", error_text(errno))
+               : 0;
+}
+
 /* Give init the group: the way in for the guest, the way to end it, the way to remove it. */
 static int add_group(struct launch *launch, const struct group *group, struct brig_error *err)
 {
     struct init_setup *setup = &launch->setup;
     const struct group_place *place = group->place;
-    if (place->backend == &group_backend_v2)
+    bool v2 = place->backend == &group_backend_v2;
+    const char *entrance = v2 ? "cgroup.procs" : "tasks";
+    if (v2 && !setup->forked)
         setup->clone_into = add_slot(launch, group->folders[0]);
     for (uint32_t i = 0; i < setup->op_count; i++) {
         struct op *op = &setup->ops[i];
         if (op->kind != OP_JOIN_GROUP)
             continue;
-        int fd = openat(group->folders[op->a], "tasks", O_WRONLY | O_CLOEXEC);
+        int fd = openat(group->folders[op->a], entrance, O_WRONLY | O_CLOEXEC);
         if (fd < 0)
-            return error_system(err, STAGE, errno, "cannot open tasks of the group %s: %s",
+            return error_system(err, STAGE, errno, "cannot open %s of the group %s: %s", entrance,
                                 group->name, error_text(errno));
         launch->tasks[op->a] = fd;
         op->fd = add_slot(launch, fd);
@@ -154,6 +173,8 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     int ret = make_control(launch, spawned, err);
     if (ret == 0)
         ret = make_streams(&launch->ends, spawned, plan, err);
+    if (ret == 0 && (plan->template || plan->serves))
+        ret = make_template_socket(launch, spawned, plan, err);
     if (ret == 0 && plan->scratch[0]) {
         ret = scratch_make(plan->scratch, plan->cell.guest_uid, err);
         if (ret == 0)
@@ -181,6 +202,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     add_slot(launch, brig->pidfd);
     /* A slot that is not used holds something harmless; none of the host's folders is in a cell. */
     add_slot(launch, plan->channel ? launch->ends.fds[END_CHANNEL] : brig->pidfd);
+    add_slot(launch, launch->template >= 0 ? launch->template : brig->pidfd);
     int start = launch->start >= 0 ? launch->start : plan->workdir;
     add_slot(launch, plan->cell.used ? brig->pidfd : start);
     add_slot(launch, owner->user >= 0 ? owner->user : brig->pidfd);
@@ -195,6 +217,8 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     setup->clone_into = setup->kill_fd = setup->events_fd = setup->leaf_parent = -1;
     setup->park = park;
     setup->channel = plan->channel;
+    setup->template = plan->serves != NULL;
+    setup->forked = plan->template != NULL;
     if (plan->use_group)
         ret = add_group(launch, &spawned->group, err);
     return ret;
@@ -237,10 +261,19 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
     return 0;
 }
 
+static int fork_init(struct launch *launch, struct spawned *spawned, const struct plan *plan,
+                     struct brig_error *err)
+{
+    int pid =
+        template_fork(plan->template, plan, &launch->enter, &launch->setup, &spawned->pidfd, err);
+    spawned->pid = pid;
+    return pid < 0 ? pid : 0;
+}
+
 static int spawn(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                  struct owner *owner, bool park, struct brig_error *err)
 {
-    struct launch launch = {.control = -1, .ends = ENDS_NONE, .start = -1};
+    struct launch launch = {.control = -1, .template = -1, .ends = ENDS_NONE, .start = -1};
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
     *spawned = SPAWNED_NONE;
@@ -249,8 +282,10 @@ static int spawn(struct spawned *spawned, struct brig *brig, const struct plan *
         ret =
             error_system(err, STAGE, errno, "cannot send the plan to init: %s", error_text(errno));
     if (ret == 0)
-        ret = clone_init(&launch, spawned, plan, err);
+        ret = plan->template ? fork_init(&launch, spawned, plan, err)
+                             : clone_init(&launch, spawned, plan, err);
     fd_close_at(&launch.control);
+    fd_close_at(&launch.template);
     ends_done(&launch.ends);
     fd_close_at(&launch.start);
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
@@ -269,6 +304,8 @@ int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *p
 int spawn_error(const struct plan *plan, const struct init_report *report, struct brig_error *err)
 {
     int errnum = report->errnum > 0 ? report->errnum : EIO;
+    if (report->kind == REPORT_FAILED && report->status && report->op < plan->cell.view.count)
+        return cell_op_error(&plan->cell.view.ops[report->op], errnum, err);
     if (report->op == REPORT_OP_EXEC)
         return command_exec_error(plan->path, &plan->place, errnum, err);
     if (plan->limits.memory_bytes < MEMORY_TO_START)
@@ -280,6 +317,19 @@ int spawn_error(const struct plan *plan, const struct init_report *report, struc
     return error_system(err, "start", errnum, "%s: %s", what, error_text(errnum));
 }
 
+/* Wait for the next report. Is it that one? */
+static bool is_report(int socket, enum report_kind kind, struct init_report *report)
+{
+    struct pollfd ready = {.fd = socket, .events = POLLIN};
+    uint64_t until = clock_now() + PARK_WITHIN;
+    int n;
+    do
+        n = poll(&ready, 1, 1000);
+    while (n <= 0 && clock_now() < until);
+    ssize_t len = n > 0 ? recv(socket, report, sizeof *report, MSG_DONTWAIT) : -1;
+    return len == sizeof *report && report->kind == kind;
+}
+
 int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                struct owner *owner, struct brig_error *err)
 {
@@ -287,14 +337,12 @@ int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *pl
     int ret = spawn(spawned, brig, plan, owner, true, err);
     if (ret < 0)
         return ret;
-    struct pollfd ready = {.fd = spawned->control, .events = POLLIN};
-    uint64_t until = clock_now() + PARK_WITHIN;
-    int n;
-    do
-        n = poll(&ready, 1, 1000);
-    while (n <= 0 && clock_now() < until);
-    ssize_t len = n > 0 ? recv(spawned->control, &report, sizeof report, MSG_DONTWAIT) : -1;
-    if (len == sizeof report && report.kind == REPORT_PARKED)
+    bool parked = is_report(spawned->job >= 0 ? spawned->job : spawned->control, REPORT_PARKED,
+                            &report);
+    /* The guest that a template forked tells so itself, and its init that it watches it. */
+    if (parked && spawned->job >= 0)
+        parked = is_report(spawned->control, REPORT_STARTED, &report);
+    if (parked)
         return 0;
     spawn_end(spawned);
     return spawn_error(plan, &report, err);
@@ -355,9 +403,11 @@ int spawn_job(struct spawned *spawned, const struct plan *plan, struct brig_erro
         control.head.cmsg_len = CMSG_LEN(sizeof fd);
         memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
     }
-    if (ret >= 0 && sendmsg(spawned->control, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    int socket = spawned->job >= 0 ? spawned->job : spawned->control;
+    if (ret >= 0 && sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         ret = error_system(err, STAGE, errno, "cannot send the job: %s", error_text(errno));
     ends_done(&ends);
+    fd_close_at(&spawned->job);
     return ret < 0 ? ret : 0;
 }
 
@@ -381,6 +431,7 @@ void spawn_end(struct spawned *spawned)
 void spawn_done(struct spawned *spawned)
 {
     fd_close_at(&spawned->control);
+    fd_close_at(&spawned->job);
     fd_close_at(&spawned->feed);
     fd_close_at(&spawned->streams[BRIG_STDOUT]);
     fd_close_at(&spawned->streams[BRIG_STDERR]);

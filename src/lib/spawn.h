@@ -10,6 +10,7 @@ struct spawned {
     int pid; /* of init */
     int pidfd;
     int control;    /* socket to init */
+    int job;        /* socket to a guest that a template forked, until it has its job; -1 */
     int feed;       /* the write end of the guest's stdin, or -1 */
     int streams[3]; /* read ends of stdout and stderr by enum brig_stream; [0] is -1 */
     int channel;    /* the read end of the result channel, or -1 */
@@ -20,7 +21,7 @@ struct spawned {
 #define SPAWNED_NONE                                                                               \
     (struct spawned)                                                                               \
     {                                                                                              \
-        .pidfd = -1, .control = -1, .feed = -1, .streams = {-1, -1, -1}, .channel = -1,            \
+        .pidfd = -1, .control = -1, .job = -1, .feed = -1, .streams = {-1, -1, -1}, .channel = -1,            \
         .group = GROUP_NONE                                                                        \
     }
 
@@ -29,7 +30,8 @@ struct spawned {
 int spawn_start(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                 struct owner *owner, struct brig_error *err);
 
-/* The same without a command: a cell that is built and waits for its job. */
+/* The same without a command: a cell that is built and waits for its job. A call of a template is
+ * always made this way. */
 int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                struct owner *owner, struct brig_error *err);
 bool spawn_is_parked(const struct spawned *spawned); /* is it still there? */

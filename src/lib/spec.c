@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/jsonr.h"
 #include "base/text.h"
+#include "template.h"
 
 #define STAGE "spec"
 
@@ -42,6 +43,8 @@ void brig_spec_free(struct brig_spec *spec)
         strings_done(&spec->values[i].list);
     }
     strings_done(&spec->command);
+    template_drop(spec->template);
+    template_drop(spec->serves);
     free(spec->home);
     free(spec);
 }
@@ -265,6 +268,8 @@ struct brig_spec *spec_copy(const struct brig_spec *spec)
     bool failed = strings_copy(&copy->command, &spec->command) < 0;
     memcpy(copy->sinks, spec->sinks, sizeof copy->sinks);
     copy->stdin_fd = spec->stdin_fd;
+    copy->template = template_hold(spec->template);
+    copy->serves = template_hold(spec->serves);
     for (int i = 0; i < KEY_COUNT; i++) {
         const struct spec_value *from = &spec->values[i];
         struct spec_value *to = &copy->values[i];

@@ -26,6 +26,8 @@ struct brig_spec {
     struct spec_sink sinks[3]; /* by enum brig_stream; [0] is not used */
     int stdin_fd;              /* -1: none */
     char *home;                /* the caller's HOME, if it is not to be looked up; NULL */
+    struct brig_template *template; /* a call of this one; NULL */
+    struct brig_template *serves;   /* what is run is to be this one; NULL */
 };
 
 /* Was it asked for, by whatever origin, or is it brig's own default? */

@@ -92,18 +92,34 @@ static bool forbids_cells(int ret, const struct brig_error *err)
     return false;
 }
 
+/* A call of a template, which always waits for its job first. */
+static int spawn_call(struct brig_run *run, struct brig *brig, struct brig_error *err)
+{
+    struct owner none = OWNER_NONE;
+    int ret = spawn_park(&run->spawned, brig, &run->plan, &none, err);
+    if (ret < 0)
+        return ret;
+    ret = spawn_job(&run->spawned, &run->plan, err);
+    if (ret == -E2BIG)
+        error_usage(err, STAGE, "the command and its environment are too long for a call");
+    if (ret < 0)
+        spawn_end(&run->spawned);
+    return ret;
+}
+
 static int try_spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
                      const char *no_cell, struct brig_error *err)
 {
     struct owner owner = OWNER_NONE;
     int ret = 0;
     /* As early as possible: a network namespace takes as long as all the rest. */
-    if (geteuid() == 0 && !no_cell)
+    if (geteuid() == 0 && !no_cell && !spec->template)
         ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
     if (ret == 0)
         ret = plan_make(&run->plan, brig, spec, no_cell, err);
     if (ret == 0) {
-        ret = spawn_start(&run->spawned, brig, &run->plan, &owner, err);
+        ret = run->plan.template ? spawn_call(run, brig, err)
+                                 : spawn_start(&run->spawned, brig, &run->plan, &owner, err);
         if (ret < 0)
             plan_done(&run->plan);
     }
@@ -179,7 +195,9 @@ static int start(struct brig_run *run, struct brig *brig, const struct brig_spec
     }
     if (ret == 0)
         ret = feed_start(run, err);
-    if (ret == 0)
+    if (ret == 0 && run->plan.template)
+        run->facts.pid = FORKED_PID; /* it told of its start when it was forked */
+    else if (ret == 0)
         ret = wait_for_start(run, err);
     if (ret == 0) {
         watch_start(run);

@@ -1,0 +1,33 @@
+/* Descriptors to the numbers that init has them under. */
+#ifndef CHILD_PLACE_H
+#define CHILD_PLACE_H
+
+#include <linux/close_range.h>
+#include <linux/fcntl.h>
+
+#include "sys.h"
+
+/* Move every descriptor to its slot. A slot may be the number of one that is still to be moved, so
+ * all of them go above the slots first. `image` is one that stays, under whatever number. */
+static inline long place_fds(const int *fds, int *scratch, uint32_t count, int *image)
+{
+    long above = sys3(__NR_fcntl, *image, F_DUPFD_CLOEXEC, count);
+    if (above < 0)
+        return above;
+    *image = (int)above;
+    for (uint32_t i = 0; i < count; i++) {
+        long fd = sys3(__NR_fcntl, fds[i], F_DUPFD_CLOEXEC, count);
+        if (fd < 0)
+            return fd;
+        scratch[i] = (int)fd;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        long fd = sys3(__NR_dup3, scratch[i], i, 0);
+        if (fd < 0)
+            return fd;
+    }
+    /* Whatever another thread of the host opened without close-on-exec goes as well. */
+    return sys3(__NR_close_range, count, ~0u, CLOSE_RANGE_CLOEXEC);
+}
+
+#endif
