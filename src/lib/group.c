@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -153,9 +154,10 @@ static void open_folders(struct group *group)
 
 /* Only the first folder is listed: groups are made there first and removed there last, so a group
  * that is anywhere is there as well. */
-static void sweep(const struct group_place *place)
+/* Those that are in the first hierarchy as well were looked at there. */
+static void sweep_folder(const struct group_place *place, size_t i)
 {
-    int fd = openat(place->folders[0], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(place->folders[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (!dir) {
         if (fd >= 0)
@@ -164,7 +166,9 @@ static void sweep(const struct group_place *place)
     }
     const struct dirent *entry;
     while ((entry = readdir(dir))) {
-        if (!maker_is_dead(entry->d_name))
+        if (entry->d_type != DT_DIR ||
+            (i > 0 && faccessat(place->folders[0], entry->d_name, F_OK, 0) == 0) ||
+            !maker_is_dead(entry->d_name))
             continue;
         struct group group = GROUP_NONE;
         group.place = place;
@@ -173,6 +177,14 @@ static void sweep(const struct group_place *place)
         group_remove(&group);
     }
     closedir(dir);
+}
+
+/* In every hierarchy: who killed a supervisor and its init with their group may have removed that
+ * one, and what was below it, by then. */
+static void sweep(const struct group_place *place)
+{
+    for (size_t i = 0; i < place->count; i++)
+        sweep_folder(place, i);
 }
 
 /* ---- place --------------------------------------------------------------------------------- */

@@ -157,6 +157,19 @@ def test_sweep_of_half_made_groups(brig):
 
 
 @needs_strace
+@pytest.mark.limits
+def test_sweep_where_the_first_hierarchy_has_nothing_left(brig):
+    """Who ends a group with all that is in it, supervisor and init, removes what is below it: on v1
+    that is the part of one hierarchy."""
+    leave_a_group(brig)
+    groups = brig.left_groups()
+    if len(groups) < 2:
+        pytest.skip("one hierarchy has all controllers here")
+    os.rmdir(next(group for group in groups if "/memory" in group))
+    assert_nothing_survives(brig, "without its first group")
+
+
+@needs_strace
 @pytest.mark.stress
 @pytest.mark.timeout(600 * SLOW)
 def test_killed_at_every_system_call(brig):
