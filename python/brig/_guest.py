@@ -18,12 +18,12 @@ import marshal
 import os
 import sys
 import types
-from _pickle import Unpickler
+from _pickle import Unpickler  # type: ignore[import]
 
 if __package__:
     from . import _value
 else:
-    import _value  # type: ignore[no-redef]
+    import _value  # type: ignore[import, no-redef]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def _trace(error: BaseException) -> str:
 # ---- what a job is made of ----
 
 
-class _Reader(Unpickler):
+class _Reader(Unpickler):  # type: ignore[misc]
     """This module is not what its name says here, unless the package was imported as well."""
 
     def find_class(self, module: str, name: str, /) -> Any:
@@ -335,7 +335,7 @@ def main() -> None:
     os.set_inheritable(channel, False)
     settings, job = _read_stdin()
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[attr-defined]
     try:
         prepare(settings)
     except Refused as error:

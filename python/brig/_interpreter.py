@@ -117,7 +117,7 @@ class Interpreter:
         """Those of the standard library in any case; of the others, all that may be shown, or
         those that are named."""
         named = None if paths is None else [_named(path) for path in paths]
-        for entry in map(os.path.realpath, [*(named or ()), *sys.path]):
+        for entry in [os.path.realpath(path) for path in (*(named or ()), *sys.path)]:
             if entry in self.path or not os.path.exists(entry):
                 continue
             if named is None and not self.shows(entry):

@@ -105,7 +105,7 @@ def outcome_of(result: Result) -> Outcome:
 
     if result.status == "signaled":
         return failed("signal", result.notes or f"killed by signal {result.signal}")
-    if result.status not in ("exited", "error"):
+    if result.status != "exited" and result.status != "error":
         return failed(result.status, result.notes or result.status)
     if result.output_error == _NOTHING_SENT:
         return failed(*_silent(result))

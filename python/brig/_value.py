@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import binascii
 import sys
-from _json import encode_basestring
+from _json import encode_basestring  # type: ignore[attr-defined]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Array:
 
     def numpy(self) -> Any:
         """The ndarray; imports numpy."""
-        import numpy
+        import numpy  # type: ignore[import]
 
         return numpy.frombuffer(bytearray(self.data), numpy.dtype(self.dtype)).reshape(self.shape)
 
@@ -87,16 +87,14 @@ def encode(value: Any) -> str:
 
 def _text(value: str) -> str:
     """A JSON string; half a surrogate pair is none, and has a form of its own."""
-    if value.isascii():
-        return encode_basestring(value)
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return _tagged("str", "data", _base64(value.encode("utf-8", "surrogatepass")))
-    return encode_basestring(value)
+    if _is_plain_text(value):
+        return str(encode_basestring(value))
+    return _tagged("str", "data", _base64(value.encode("utf-8", "surrogatepass")))
 
 
 def _is_plain_text(value: str) -> bool:
+    if value.isascii():
+        return True
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -278,10 +276,11 @@ def is_plain_dtype(text: Any) -> bool:
     if not isinstance(text, str) or len(text) > 32 or text[:1] not in ("<", ">", "|"):
         return False
     kind, rest = text[1:2], text[2:]
+    digits = rest.isascii() and rest.isdecimal()
     if kind in DTYPE_SIZES:
-        return rest.isdecimal() and int(rest) in DTYPE_SIZES[kind]
+        return digits and int(rest) in DTYPE_SIZES[kind]
     if kind in ("S", "U"):
-        return rest.isascii() and rest.isdecimal() and 0 < int(rest) <= 1 << 20
+        return digits and 0 < int(rest) <= 1 << 20
     if kind in ("M", "m"):
         return rest == "8" or (rest[:2] == "8[" and rest[-1:] == "]" and rest[2:-1] in TIME_UNITS)
     return False
