@@ -22,12 +22,18 @@ from ._errors import (
 )
 from ._events import Event
 from ._keys import KEYS, Key
+from ._outcome import CallFailed, Outcome
 from ._pool import Pool
 from ._result import Isolation, Limits, Result, Usage
+from ._template import Call, Template
+from ._value import Array
 
 __all__ = [
     "KEYS",
+    "Array",
     "BrigSystemError",
+    "Call",
+    "CallFailed",
     "Error",
     "Event",
     "Isolation",
@@ -35,11 +41,13 @@ __all__ = [
     "Limits",
     "NotExecutableError",
     "NotFoundError",
+    "Outcome",
     "Pool",
     "RefusedError",
     "Result",
     "Run",
     "RunFailed",
+    "Template",
     "UsageError",
     "Usage",
     "__version__",

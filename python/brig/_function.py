@@ -1,0 +1,335 @@
+"""A function and its arguments as bytes: a job for an interpreter in a guest.
+
+What the guest can import is sent by reference, if it is that very object; all else by value: the
+code of a function with what it refers to (variables of its module that it names, closures, defaults,
+decorators around it), classes, and instances of them. Modules go by name. The way in is pickle's, since
+the caller is whom the guest trusts; nothing comes back this way.
+
+What a function refers to is sent as it is at the moment of the call. It sees its own copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import enum
+import functools
+import io
+import marshal
+import pickle
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable
+
+from . import _guest
+from ._interpreter import Interpreter
+
+JOB_MAX = 256 << 20
+"""Bytes of a function and its arguments."""
+
+GLOBAL_NAMES = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
+
+# What a class has without being told; abc's registry belongs to one process.
+OWN_OF_CLASSES = frozenset(
+    ("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__", "__doc__", "__slots__",
+     "__annotations__", "__abstractmethods__", "__static_attributes__", "__firstlineno__")
+)  # fmt: skip
+
+EXPLAIN_DEPTH = 6
+
+
+class NotSendable(Exception):
+    """Something cannot go to a guest. The text names it, and the variable that it is in."""
+
+
+def pack(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    interpreter: Interpreter,
+) -> bytes:
+    """The job; NotSendable if there is none."""
+    job = (function, args, dict(keywords))
+    try:
+        packed = _pack(job, interpreter)
+    except Exception as error:
+        raise NotSendable(_explain_job(job, interpreter, error)) from error
+    if len(packed) > JOB_MAX:
+        raise NotSendable(
+            f"the function and its arguments take {len(packed) >> 20} MiB; at most {JOB_MAX >> 20} can be sent"
+        )
+    return packed
+
+
+def _pack(value: Any, interpreter: Interpreter) -> bytes:
+    file = io.BytesIO()
+    file.write(_guest.HEAD)
+    _Packer(file, interpreter).dump(value)
+    return file.getvalue()
+
+
+# ---- looking at code ----
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+@functools.lru_cache(maxsize=512)
+def _global_names(code: types.CodeType) -> frozenset[str]:
+    """The variables of its module that a function and those in it may use."""
+    return frozenset(
+        step.argval
+        for part in _codes(code)
+        for step in dis.get_instructions(part)
+        if step.opname in GLOBAL_NAMES
+    )
+
+
+def _globals_of(function: types.FunctionType) -> dict[str, Any]:
+    names = _global_names(function.__code__)
+    return {name: function.__globals__[name] for name in sorted(names) if name in function.__globals__}
+
+
+def _cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellType, Any]]:
+    """Name, cell and content of what it closes over; those that are empty have nothing to send."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            yield name, cell, cell.cell_contents
+        except ValueError:
+            pass
+
+
+def _imports_of(function: types.FunctionType, variables: dict[str, Any]) -> list[str]:
+    """`import a.b` makes a variable a, and a function that says a.b needs both."""
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    packages = [v.__name__ for v in variables.values() if isinstance(v, types.ModuleType) and hasattr(v, "__path__")]
+    return sorted(
+        name
+        for name in list(sys.modules)
+        for package in packages
+        if name.startswith(package + ".") and names.issuperset(name[len(package) + 1 :].split("."))
+    )
+
+
+# ---- by reference, or not ----
+
+
+def _lookup(module: Any, qualname: str) -> Any:
+    found = module
+    for part in qualname.split("."):
+        if part == "<locals>":
+            return None
+        found = getattr(found, part, None)
+    return found
+
+
+class _Packer(pickle.Pickler):
+    """pickle, and what it leaves out."""
+
+    def __init__(self, file: io.BytesIO, interpreter: Interpreter) -> None:
+        super().__init__(file, protocol=5)
+        self._interpreter = interpreter
+        # One namespace in the guest per namespace here: functions of one module see each other's
+        # variables. Held on to, since pickle knows objects by their address.
+        self._spaces: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+    def reducer_override(self, thing: Any) -> Any:
+        if isinstance(thing, type):
+            return NotImplemented if self._is_known(thing) else self._class(thing)
+        if isinstance(thing, types.ModuleType):
+            return self._module(thing)
+        make = _MAKERS.get(type(thing))
+        if make is None:
+            return NotImplemented
+        return make(self, thing)
+
+    def _is_known(self, thing: Any) -> bool:
+        """Will the guest find this very object under its name?"""
+        name = getattr(thing, "__module__", None)
+        if name == "builtins":
+            return True
+        if not isinstance(name, str) or _lookup(sys.modules.get(name), thing.__qualname__) is not thing:
+            return False
+        return self._interpreter.imports(name)
+
+    # ---- functions ----
+
+    def _function(self, function: types.FunctionType) -> Any:
+        if self._is_known(function):
+            return NotImplemented
+        variables = _globals_of(function)
+        state = {
+            "globals": variables,
+            "imports": _imports_of(function, variables),
+            "cells": [(cell, content) for _, cell, content in _cells_of(function)],
+            "dict": {k: v for k, v in vars(function).items() if not k.startswith("__brig_")},
+            "__defaults__": function.__defaults__,
+            "__kwdefaults__": function.__kwdefaults__,
+            "__qualname__": function.__qualname__,
+            "__module__": function.__module__,
+            "__doc__": function.__doc__,
+            "__annotations__": self._annotations(function.__annotations__),
+        }
+        skeleton = (function.__code__, self._space(function), function.__name__, function.__closure__)
+        return _guest.make_function, skeleton, state, None, None, _guest.fill_function
+
+    def _space(self, function: types.FunctionType) -> dict[str, Any]:
+        there = function.__globals__
+        if id(there) not in self._spaces:
+            name = there.get("__name__")
+            self._spaces[id(there)] = (there, {"__name__": name if isinstance(name, str) else "__main__"})
+        return self._spaces[id(there)][1]
+
+    def _annotations(self, annotations: Mapping[str, Any]) -> dict[str, Any]:
+        """Those that are sure to arrive; a function does its work without the others."""
+        return {
+            name: value
+            for name, value in annotations.items()
+            if value is None or isinstance(value, str) or (isinstance(value, type) and self._is_known(value))
+        }
+
+    # ---- classes ----
+
+    def _class(self, thing: type) -> Any:
+        if isinstance(thing, enum.EnumMeta):
+            return self._enum(thing)
+        attributes = self._attributes(thing)
+        skeleton = (type(thing), thing.__name__, thing.__bases__, self._first(thing))
+        return _guest.make_class, skeleton, attributes, None, None, _guest.fill_class
+
+    def _first(self, thing: type) -> dict[str, Any]:
+        """What a class must have when it is made."""
+        own = vars(thing)
+        first = {"__module__": thing.__module__, "__qualname__": thing.__qualname__, "__doc__": thing.__doc__}
+        if "__slots__" in own:
+            first["__slots__"] = own["__slots__"]
+        return first
+
+    def _attributes(self, thing: type) -> dict[str, Any]:
+        own = vars(thing)
+        kept = {
+            name: value
+            for name, value in own.items()
+            if name not in OWN_OF_CLASSES and not isinstance(value, types.MemberDescriptorType)
+        }
+        if "__annotations__" in own:
+            kept["__annotations__"] = self._annotations(own["__annotations__"])
+        return kept
+
+    def _enum(self, thing: Any) -> Any:
+        members = [(name, member._value_) for name, member in thing.__members__.items()]
+        skip = {*thing.__members__, "_generate_next_value_", "__new__"}
+        functions = {
+            name: value
+            for name, value in self._attributes(thing).items()
+            if name not in skip and isinstance(value, (types.FunctionType, property, staticmethod, classmethod))
+            and vars(enum.Enum).get(name) is not value
+        }
+        skeleton = (type(thing), thing.__name__, thing.__bases__, members, self._first(thing))
+        return _guest.make_enum, skeleton, functions, None, None, _guest.fill_class
+
+    # ---- the rest ----
+
+    def _module(self, module: types.ModuleType) -> Any:
+        if self._interpreter.imports(module.__name__):
+            return _guest.load_module, (module.__name__,)
+        raise pickle.PicklingError(f"module {module.__name__!r} cannot be imported in the guest{self._why_not(module)}")
+
+    def _why_not(self, module: types.ModuleType) -> str:
+        file = getattr(module, "__file__", None)
+        if module.__name__ == "__main__":
+            return ": it is the program that runs"
+        if not file:
+            return ": it was made by no file"
+        return f": {file} is in no folder of sys.path that is shown to it; see the argument paths of Template"
+
+    def _method(self, method: types.MethodType) -> Any:
+        return _guest.make_method, (method.__func__, method.__self__)
+
+    def _cached_property(self, thing: Any) -> Any:
+        return functools.cached_property, (thing.func,), {"attrname": thing.attrname}, None, None, _guest.fill_attributes
+
+    def _cached(self, thing: Any) -> Any:
+        if self._is_known(thing):
+            return NotImplemented
+        return _guest.make_cached, (thing.cache_parameters(), thing.__wrapped__)
+
+
+_MAKERS: dict[type, Callable[[_Packer, Any], Any]] = {
+    types.FunctionType: _Packer._function,
+    types.MethodType: _Packer._method,
+    types.CodeType: lambda packer, code: (_guest.load_code, (marshal.dumps(code),)),
+    types.CellType: lambda packer, cell: (_guest.make_cell, ()),
+    types.MappingProxyType: lambda packer, proxy: (_guest.make_proxy, (dict(proxy),)),
+    staticmethod: lambda packer, thing: (staticmethod, (thing.__func__,)),
+    classmethod: lambda packer, thing: (classmethod, (thing.__func__,)),
+    property: lambda packer, thing: (property, (thing.fget, thing.fset, thing.fdel, thing.__doc__)),
+    functools.cached_property: _Packer._cached_property,
+    functools._lru_cache_wrapper: _Packer._cached,
+    # Marks that dataclasses compare by identity.
+    type(dataclasses.MISSING): lambda packer, thing: (getattr, (dataclasses, "MISSING")),
+    type(dataclasses._FIELD): lambda packer, thing: (getattr, (dataclasses, thing.name)),  # type: ignore[attr-defined]
+}
+
+
+# ---- saying what is wrong ----
+
+
+def _explain_job(job: tuple[Any, tuple[Any, ...], dict[str, Any]], interpreter: Interpreter, error: Exception) -> str:
+    """Which argument or which variable it is. Pieces are tried one by one: only after a failure."""
+    function, args, keywords = job
+    pieces = [("the function", function)]
+    pieces += [(f"argument {index + 1}", value) for index, value in enumerate(args)]
+    pieces += [(f"argument {name!r}", value) for name, value in keywords.items()]
+    for label, value in pieces:
+        found = _explain(label, value, interpreter, EXPLAIN_DEPTH)
+        if found:
+            return found
+    return f"the function and its arguments cannot be sent: {_guest.describe(error)}"
+
+
+def _explain(label: str, value: Any, interpreter: Interpreter, depth: int) -> str | None:
+    """A sentence about what in the value cannot be sent; None if nothing."""
+    try:
+        _pack(value, interpreter)
+        return None
+    except RecursionError:
+        return f"{label} is nested too deeply"
+    except Exception as error:
+        for inner, part in _parts(label, value) if depth else ():
+            found = _explain(inner, part, interpreter, depth - 1)
+            if found:
+                return found
+        return f"{label} cannot be sent to a guest: {_guest.describe(error)}"
+
+
+def _parts(label: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What a value is made of, with names that its author knows."""
+    if isinstance(value, types.FunctionType):
+        shown = value.__qualname__
+        for name, _, content in _cells_of(value):
+            if content is not value:
+                yield f"the variable {name!r} of {shown}", content
+        for name, content in _globals_of(value).items():
+            if content is not value:
+                yield f"the global variable {name!r} of {shown}", content
+        for default in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
+            yield f"a default of {shown}", default
+    elif isinstance(value, types.MethodType):
+        yield f"{label}: the object of the method {value.__func__.__qualname__}", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from _parts(label, [value.func, *value.args, *value.keywords.values()])
+    elif isinstance(value, dict):
+        yield from ((f"{label}[{key!r:.40}]", part) for key, part in value.items())
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"{label}[{index}]", part) for index, part in enumerate(value))
+    elif isinstance(value, type):
+        yield from ((f"{value.__qualname__}.{name}", part) for name, part in vars(value).items()
+                    if isinstance(part, types.FunctionType))
+    elif isinstance(getattr(value, "__dict__", None), dict):
+        yield from ((f"{label}.{name}", part) for name, part in vars(value).items())

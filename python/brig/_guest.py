@@ -1,0 +1,356 @@
+"""In the guest: an interpreter that calls one function and sends what it gives.
+
+prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at once.
+run_job() rebuilds the function of a job, calls it and sends one envelope on the result channel
+(docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare() once, and
+run_job() in each child that it forks.
+
+A job comes from the caller and is trusted; it is pickled. What goes back is JSON. This file and
+_value.py are imported without the rest of the package, and import as little as they can: a new
+interpreter per call pays for each module. The functions that a job is made with (load_* make_*
+fill_*) are named in it by _function.py.
+"""
+
+from __future__ import annotations
+
+import builtins
+import marshal
+import os
+import sys
+import types
+from _pickle import Unpickler  # type: ignore[import]
+
+if __package__:
+    from . import _value
+else:
+    import _value  # type: ignore[import, no-redef]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+HEAD = b"brig-job 1 " + (sys.implementation.cache_tag or "none").encode() + b"\n"
+"""What a job begins with: code is only understood by the interpreter version that made it."""
+
+TEXT_MAX = 64 << 10
+"""Of the text of an exception, and of its traceback."""
+
+CALCULATION_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+RAISED, SENT_NOTHING = 1, 70
+
+
+class Refused(Exception):
+    """prepare(): why this interpreter cannot be what was asked for."""
+
+
+# ---- before the first call ----
+
+
+def prepare(settings: dict[str, Any]) -> None:
+    """Make the interpreter ready: `path` becomes sys.path, `cwd` is where it works, the modules of
+    `preload` are imported. Refused if one cannot be, or if it started a thread: a fork would not
+    have that, and whatever lock it held would be held for ever."""
+    sys.path[:] = settings["path"]
+    sys.prefix, sys.exec_prefix = settings["prefix"]
+    sys.path_importer_cache.clear()
+    os.chdir(settings["cwd"])
+    preload = settings["preload"]
+    if preload:
+        for name in CALCULATION_THREADS:  # of numpy, for one: started when it is imported
+            os.environ.setdefault(name, "1")
+    for name in preload:
+        try:
+            __import__(name)
+        except BaseException as error:
+            raise Refused(f"preload: {name}: {describe(error)}") from error
+        _refuse_threads(name)
+
+
+def _refuse_threads(module: str) -> None:
+    count = len(os.listdir("/proc/self/task"))
+    if count == 1:
+        return
+    threading = sys.modules.get("threading")
+    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()] if threading else []
+    shown = ", ".join(sorted(names)[:10]) or "not Python's"
+    raise Refused(
+        f"preload: {module}: starts {count - 1} thread{'s' if count > 2 else ''} ({shown}) when it is "
+        f"imported, which a fork would not have; import it in the function instead"
+    )
+
+
+def freeze() -> None:
+    """For a template, before it forks: what is there now is not looked at by the garbage collector
+    again, so that children do not copy its pages."""
+    import gc
+
+    gc.collect()
+    gc.freeze()
+
+
+# ---- a call ----
+
+
+def run_job(job: bytes, channel: int) -> int:
+    """Call the function of a job, and send what came of it; gives the exit code of the process.
+
+    The function's prints go to the streams of the process. Nothing of it is raised here.
+    """
+    process = os.getpid()
+    _new_randomness()
+    try:
+        envelope, code = _call(job)
+    except BaseException as error:  # of a function that raises while it is asked what it raised
+        envelope, code = _error("raised", f"{type(error).__name__}, while its result was looked at", "", ""), RAISED
+    if os.getpid() != process:
+        return 0  # a fork that the function made came back as well: the result is not its to send
+    try:
+        _flush()
+        _send(channel, envelope)
+    except OSError:
+        return SENT_NOTHING  # the caller does not take it, and knows why
+    return code
+
+
+def _call(job: bytes) -> tuple[bytes, int]:
+    try:
+        function, args, keywords = load(job)
+    except BaseException as error:
+        return _error("unsendable", f"the function cannot be rebuilt in the guest: {describe(error)}", "", _trace(error)), RAISED
+    try:
+        value = function(*args, **keywords)
+        if hasattr(type(value), "__await__"):
+            value = _await(value)
+    except SystemExit as error:
+        shown = _shown(error.code)
+        return _error("exited", f"the function called sys.exit({shown})", "SystemExit", ""), RAISED
+    except BaseException as error:
+        return _error("raised", describe(error), type(error).__name__, _trace(error)), RAISED
+    try:
+        return _success(value), 0
+    except _value.NotSendable as error:
+        return _error("unserialisable", str(error), type(value).__name__, ""), RAISED
+    except BaseException as error:
+        text = f"the result cannot be looked at: {describe(error)}"
+        return _error("unserialisable", text, type(value).__name__, ""), RAISED
+
+
+def _await(value: Any) -> Any:
+    import asyncio
+
+    async def wait() -> Any:
+        return await value
+
+    return asyncio.run(wait())
+
+
+def _new_randomness() -> None:
+    """Children of one template would all draw the same numbers."""
+    for name in ("random", "numpy.random"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.seed()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # closed or replaced by the function: it is its own
+            pass
+
+
+# ---- envelopes ----
+
+
+def _success(value: Any) -> bytes:
+    return b'{"status":"success","output":%b}' % _value.encode(value).encode()
+
+
+def _error(kind: str, text: str, name: str, trace: str) -> bytes:
+    metadata = {"kind": kind, "type": name, "traceback": trace}
+    return f'{{"status":"error","error":{_quoted(text)},"metadata":{_value.encode(_plain(metadata))}}}'.encode()
+
+
+def _plain(texts: dict[str, str]) -> dict[str, str]:
+    return {name: _cut(text) for name, text in texts.items()}
+
+
+def _quoted(text: str) -> str:
+    return _value.encode(_cut(text))
+
+
+def _cut(text: str) -> str:
+    text = text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + " ..."
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _send(channel: int, envelope: bytes) -> None:
+    left = memoryview(b"%d\n%b" % (len(envelope), envelope))
+    while left:
+        left = left[os.write(channel, left) :]
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, also one that cannot say what it is."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException as second:  # its __str__ raises
+        return f"{name}, whose message cannot be shown ({type(second).__name__})"
+    return f"{name}: {text}" if text else name
+
+
+def _shown(value: object) -> str:
+    try:
+        return "" if value is None else repr(value)
+    except BaseException as error:
+        return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback from the function on; empty if it cannot be shown."""
+    try:
+        import traceback
+
+        first = error.__traceback__
+        while first is not None and first.tb_frame.f_globals is globals():
+            first = first.tb_next
+        return "".join(traceback.format_exception(type(error), error, first))[-TEXT_MAX:]
+    except BaseException:
+        return ""
+
+
+# ---- what a job is made of ----
+
+
+class _Reader(Unpickler):  # type: ignore[misc]
+    """This module is not what its name says here, unless the package was imported as well."""
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        if module == "brig._guest":
+            return globals()[name]
+        return super().find_class(module, name)
+
+
+def load(job: bytes) -> Any:
+    """(function, args, keywords) of a job."""
+    import io
+
+    if not job.startswith(HEAD):
+        head = job[: len(HEAD) + 20].partition(b"\n")[0].decode(errors="replace")
+        raise ValueError(f"{head!r} is not for this interpreter, {HEAD.decode().strip()!r}")
+    file = io.BytesIO(job)
+    file.seek(len(HEAD))
+    return _Reader(file).load()
+
+
+def load_module(name: str) -> Any:
+    __import__(name)
+    return sys.modules[name]
+
+
+def load_code(data: bytes) -> types.CodeType:
+    code = marshal.loads(data)
+    assert isinstance(code, types.CodeType)
+    return code
+
+
+def make_cell() -> types.CellType:
+    return types.CellType()
+
+
+def make_function(
+    code: types.CodeType, space: dict[str, Any], name: str, closure: tuple[types.CellType, ...] | None
+) -> types.FunctionType:
+    """A function without what it refers to, so that this may refer to the function."""
+    space.setdefault("__builtins__", builtins)
+    return types.FunctionType(code, space, name, None, closure)
+
+
+def fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
+    for name in state.pop("imports"):
+        __import__(name)
+    function.__globals__.update(state.pop("globals"))
+    for cell, content in state.pop("cells"):
+        cell.cell_contents = content
+    function.__dict__.update(state.pop("dict"))
+    for name, value in state.items():
+        setattr(function, name, value)
+
+
+def make_class(
+    meta: Callable[..., Any], name: str, bases: tuple[type, ...], first: dict[str, Any]
+) -> type:
+    """A class without its methods, so that these may refer to the class."""
+    made = types.new_class(name, bases, {"metaclass": meta}, lambda body: body.update(first))
+    assert isinstance(made, type)
+    return made
+
+
+def make_enum(
+    meta: Any, name: str, bases: tuple[type, ...], members: list[tuple[str, Any]], first: dict[str, Any]
+) -> Any:
+    body = meta.__prepare__(name, bases)
+    for key, value in [*first.items(), *members]:
+        body[key] = value
+    return meta(name, bases, body)
+
+
+def fill_attributes(thing: Any, attributes: dict[str, Any]) -> None:
+    for name, value in attributes.items():
+        setattr(thing, name, value)
+
+
+def fill_class(made: type, attributes: dict[str, Any]) -> None:
+    fill_attributes(made, attributes)
+    if hasattr(made, "__abstractmethods__"):
+        import abc
+
+        abc.update_abstractmethods(made)
+
+
+def make_method(function: Callable[..., Any], thing: Any) -> Any:
+    return types.MethodType(function, thing)
+
+
+def make_proxy(mapping: dict[Any, Any]) -> Any:
+    return types.MappingProxyType(mapping)
+
+
+def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any:
+    import functools
+
+    return functools.lru_cache(**parameters)(function)
+
+
+# ---- an interpreter of its own ----
+
+
+def main() -> None:
+    """One call: stdin has the settings and the job. Ends the process, whatever the function left."""
+    channel = int(os.environ.pop("BRIG_RESULT_FD"))
+    os.set_inheritable(channel, False)
+    settings, job = _read_stdin()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[attr-defined]
+    try:
+        prepare(settings)
+    except Refused as error:
+        _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
+        os._exit(RAISED)
+    code = run_job(job, channel)
+    _flush()
+    os._exit(code)
+
+
+def _read_stdin() -> tuple[dict[str, Any], bytes]:
+    with open(0, "rb", closefd=False) as file:
+        settings = marshal.loads(file.read(int(file.readline())))
+        job = file.read()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return settings, job

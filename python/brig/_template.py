@@ -1,0 +1,380 @@
+"""Template: an interpreter whose functions run in sandboxes of their own.
+
+A template is settings, an interpreter as guests have it (_interpreter.py), and a backend that starts
+one call. A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import marshal
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Callable, Protocol
+
+from . import _brig, aio
+from ._api import Run
+from ._errors import RefusedError, UsageError
+from ._events import Event
+from ._function import NotSendable, pack
+from ._host import get_host
+from ._interpreter import PACKAGE, Interpreter
+from ._keeper import keep
+from ._keys import KEYS
+from ._outcome import CallFailed, Outcome, not_started, outcome_of
+from ._pool import Pool
+from ._result import make_result
+from ._spec import make_spec
+
+Function = Callable[..., Any]
+OnEvent = Callable[[Event], None]
+
+# Set by the template itself: the way to the guest, and back.
+OWN_KEYS = ("stdin", "channel", "input", "check", "capture")
+
+GUEST_FOLDER = "/tmp"
+"""Where a function works if no folder is named: it is empty, and the call's own."""
+
+
+# ---- the seam: who starts a call ----
+
+
+class Backend(Protocol):
+    """One way to start calls; a template has one. Used by any thread of the process, and by forks
+    of it."""
+
+    def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
+        """Start the call of a job with these keywords of brig.run(); its child calls
+        _guest.run_job(job, channel). Raises brig.Error if it cannot."""
+
+    def close(self) -> None:
+        """Nothing is started any more; calls that go on are not touched."""
+
+
+class _FreshBackend:
+    """A new interpreter for each call."""
+
+    def __init__(self, interpreter: Interpreter, preload: tuple[str, ...]) -> None:
+        self._interpreter = interpreter
+        self._preload = preload
+
+    def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
+        all_keys = dict(keys)
+        settings = guest_settings(self._interpreter, self._preload, all_keys)
+        show_interpreter(self._interpreter, all_keys)
+        head = marshal.dumps(settings)
+        spec = make_spec(self._interpreter.command(), all_keys, None, True)
+        return get_host().start(spec, b"%d\n%b%b" % (len(head), head, job), watch)
+
+    def close(self) -> None:
+        pass
+
+
+def _make_backend(interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]) -> Backend:
+    return _FreshBackend(interpreter, preload)
+
+
+def guest_settings(interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """For _guest.prepare()."""
+    folder = keys.get("cwd") or keys.get("workdir")
+    return {
+        "path": interpreter.path,
+        "prefix": (sys.prefix, sys.exec_prefix),
+        "cwd": GUEST_FOLDER if folder is None else os.path.abspath(os.fspath(folder)),
+        "preload": preload,
+    }
+
+
+def show_interpreter(interpreter: Interpreter, keys: dict[str, Any]) -> None:
+    """Add what a guest needs to see. Without a work folder that is asked for, it is brig's own
+    package: shown read-only over the writable one, so that one call cannot leave anything for the
+    next, as it could in the folder that the caller happens to be in."""
+    asked = keys.get("ro")
+    asked = [asked] if isinstance(asked, (str, bytes, os.PathLike)) else list(asked or ())
+    shown = interpreter.ro
+    if keys.get("cwd") is None and keys.get("workdir") is None:
+        keys["cwd"] = PACKAGE
+        shown = [PACKAGE, *(path for path in shown if path != PACKAGE)]
+    keys["ro"] = [*shown, *asked]
+    keys["channel"] = True
+
+
+# ---- a call that goes on ----
+
+
+class Call(Run):
+    """A call on its way: a run whose result is a value. Iterating gives its events."""
+
+    def __init__(self, raw: _brig.Run, place: ExitStack) -> None:
+        super().__init__(raw)
+        self._place = place
+
+    def _free(self) -> None:
+        super()._free()
+        self._place.close()
+
+    def outcome(self, timeout: float | None = None) -> Outcome:
+        """What became of it, once it is over. TimeoutError if that takes longer; it goes on then."""
+        return outcome_of(self.wait(timeout))
+
+    def value(self, timeout: float | None = None) -> Any:
+        """What the function returned; else CallFailed."""
+        return self.outcome(timeout).check()
+
+
+class Template:
+    """Calls functions of this program in sandboxes, each in a fresh one.
+
+        template = brig.Template(preload=["json"], memory="512M", timeout=10)
+        template.call(function, 1, key=2)           # its value, or CallFailed
+        await template.acall(function, 1)
+        list(template.map(function, range(10)))
+
+    Keywords are those of brig.run(), for each call; `preload` are modules that are imported before
+    the function; at most `max_concurrent` calls go on at once, the rest wait in order. `paths` are
+    the folders that the guest may import from, besides the interpreter's own; without it, those of
+    sys.path. Secrets are not hidden in values and prints unless redact=True is set.
+    """
+
+    def __init__(
+        self,
+        preload: Iterable[str] = (),
+        *,
+        max_concurrent: int = 4,
+        paths: Iterable[str | os.PathLike[str]] | None = None,
+        **keys: Any,
+    ) -> None:
+        self._closed = True  # until it is whole
+        self._parent: Template | None = None
+        names = _module_names(preload)
+        keys.setdefault("redact", False)
+        _check_keys(keys)
+        self._keys = keys
+        self._pool = Pool(max_concurrent)
+        self._interpreter = Interpreter(paths)
+        self._backend = _make_backend(self._interpreter, names, keys)
+        self._closed = False
+        if names:
+            self._try_preload()
+
+    def _try_preload(self) -> None:
+        """A preload that cannot be is an error of the template, not of each call."""
+        outcome = self.try_call(int)
+        if not outcome.ok and outcome.kind == "template":
+            self.close()
+            raise RefusedError(outcome.error or "", "template")
+
+    def with_limits(self, **limits: Any) -> Template:
+        """The same template with other limits or labels for the calls that are made through it.
+        It ends with this one."""
+        for name in limits:
+            if name in KEYS and not KEYS[name].limit and name != "labels":
+                raise TypeError(f"{name!r} is no limit, and belongs to the template")
+        other = Template.__new__(Template)
+        vars(other).update(vars(self))
+        other._parent = self
+        other._keys = {**self._keys, **limits}
+        _check_keys(other._keys)
+        return other
+
+    # ---- calls ----
+
+    def call(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
+        """Call a function in a sandbox and wait. Its value, or CallFailed: whatever the function
+        does; brig.Error is for faults of the request or of brig."""
+        return self.try_call(function, *args, **keywords).check()
+
+    async def acall(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
+        """call() for an event loop. When the task is cancelled, nothing of the call is left when
+        CancelledError goes on."""
+        return (await self.atry_call(function, *args, **keywords)).check()
+
+    def try_call(self, function: Function, /, *args: Any, **keywords: Any) -> Outcome:
+        """call() that gives what became of it, and does not raise for what a function does."""
+        return self._run(function, args, keywords, None)
+
+    async def atry_call(self, function: Function, /, *args: Any, **keywords: Any) -> Outcome:
+        """try_call() for an event loop."""
+        return await self._arun(function, args, keywords, None)
+
+    def start(self, function: Function, /, *args: Any, **keywords: Any) -> Call:
+        """Start a call and return a handle of it, as soon as there is a place for it."""
+        try:
+            job = self._job(function, args, keywords)
+        except NotSendable as error:
+            not_started("unsendable", str(error)).check()
+        place = ExitStack()
+        place.enter_context(self._pool._place())
+        try:
+            call = Call(self._start(job, True), place)
+            keep(call)
+            return call
+        except BaseException:
+            place.close()
+            raise
+
+    def map(self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False) -> Iterator[Any]:
+        """The values for the elements of the iterables, in order; the first failure is raised, or
+        with outcomes=True all are given as outcomes. Elements are taken as calls can be started;
+        to leave the iterator ends the calls that go on."""
+        going: deque[Call | Outcome] = deque()
+        elements = zip(*iterables)
+        try:
+            while True:
+                while len(going) < self._pool.max_concurrent:
+                    element = next(elements, None)
+                    if element is None:
+                        break
+                    going.append(self._start_or_outcome(function, element))
+                if not going:
+                    return
+                first = going[0]
+                outcome = first if isinstance(first, Outcome) else first.outcome()
+                going.popleft()
+                yield outcome if outcomes else outcome.check()
+        finally:
+            _end_all([call for call in going if isinstance(call, Call)])
+
+    async def amap(
+        self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
+    ) -> AsyncIterator[Any]:
+        """map() for an event loop."""
+        going: deque[asyncio.Task[Outcome]] = deque()
+        elements = zip(*iterables)
+        try:
+            while True:
+                while len(going) < self._pool.max_concurrent:
+                    element = next(elements, None)
+                    if element is None:
+                        break
+                    going.append(asyncio.create_task(self.atry_call(function, *element)))
+                if not going:
+                    return
+                outcome = await going[0]
+                going.popleft()
+                yield outcome if outcomes else outcome.check()
+        finally:
+            for task in going:
+                task.cancel()
+            await asyncio.gather(*going, return_exceptions=True)
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """End what it keeps ready. Calls that go on are not touched; there are no further ones."""
+        if not self._closed:
+            self._closed = True
+            if self._parent is None:
+                self._backend.close()
+
+    def __enter__(self) -> Template:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Template:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.close()
+
+    # ---- inside ----
+
+    def _job(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
+        if not callable(function):
+            raise TypeError(f"{type(function).__name__} cannot be called")
+        return pack(function, args, keywords, self._interpreter)
+
+    def _start(self, job: bytes, watch: bool) -> _brig.Run:
+        if self._closed or (self._parent is not None and self._parent._closed):
+            raise UsageError("the template is closed", "template")
+        return self._backend.start(job, self._keys, watch)
+
+    def _start_or_outcome(self, function: Function, element: tuple[Any, ...]) -> Call | Outcome:
+        try:
+            return self.start(function, *element)
+        except CallFailed as failed:
+            return failed.outcome
+
+    def _run(
+        self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any], on_event: OnEvent | None
+    ) -> Outcome:
+        try:
+            job = self._job(function, args, keywords)
+        except NotSendable as error:
+            return not_started("unsendable", str(error))
+        with self._pool._place():
+            raw = self._start(job, on_event is not None)
+            if on_event is not None:
+                return _watch(raw, on_event)
+            try:
+                raw.wait(None)
+                return outcome_of(make_result(raw))
+            finally:
+                raw.close()
+
+    async def _arun(
+        self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any], on_event: OnEvent | None
+    ) -> Outcome:
+        try:
+            job = self._job(function, args, keywords)
+        except NotSendable as error:
+            return not_started("unsendable", str(error))
+        async with self._pool._aplace():
+            async with aio.Run(self._start(job, on_event is not None)) as run:
+                if on_event is not None:
+                    async for event in run:
+                        on_event(event)
+                return outcome_of(await run.wait())
+
+
+def _watch(raw: _brig.Run, on_event: OnEvent) -> Outcome:
+    run = Run(raw)
+    keep(run)
+    with run:
+        for event in run:
+            on_event(event)
+        return outcome_of(run.wait())
+
+
+def _end_all(calls: list[Call]) -> None:
+    for call in calls:
+        call.cancel("its iterator was left")
+    for call in calls:
+        call.close()
+
+
+def _module_names(preload: Iterable[str]) -> tuple[str, ...]:
+    names = (preload,) if isinstance(preload, str) else tuple(preload)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"preload: {type(name).__name__} is no name of a module")
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(f"preload: {name!r} is no name of a module", "template")
+    return names
+
+
+def _check_keys(keys: Mapping[str, Any]) -> None:
+    for name in keys:
+        if name in OWN_KEYS:
+            raise TypeError(f"{name!r} is the template's own")
+    make_spec(["true"], dict(keys), None, True)

@@ -1,0 +1,177 @@
+"""Values on their way back from a guest: what encode() writes, decode() reads, and it reads nothing else."""
+import array
+import builtins
+import collections
+import datetime
+import enum
+import json
+import math
+import sys
+import types
+
+import pytest
+
+from brig import Array
+from brig._value import DEPTH_MAX, SAME_HASH_MAX, BadValue, NotSendable, decode, encode
+
+
+def there_and_back(value):
+    return decode(json.loads(encode(value)))
+
+
+VALUES = [
+    None, True, False, 0, -1, 1 << 62, -(1 << 63), 1 << 63, -(1 << 4000), 0.1, -0.0, 1e300, 5e-324,
+    math.inf, -math.inf, "", "a\"\\\n\0\x7f", "é\u2028𝄞", "\ud800 half", b"", bytes(range(256)), bytearray(b"ab"),
+    1 + 2j, complex(math.inf, -0.0), [], [[]], {}, (), ((),), (1, [2, (3,)]), {1, 2}, frozenset({(1, 2)}), set(),
+    {"a": {"b": [1, {"c": None}]}}, {1: "a", (1, 2): "b", None: 3}, {"\ud800": 1}, {b"k": 1},
+    datetime.datetime(2024, 2, 29, 12, 30, 1, 5), datetime.date(1, 1, 1), datetime.time(23, 59),
+    datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=-5))),
+    datetime.timedelta(days=-3, microseconds=1), array.array("d", [0.5, -1]), array.array("B"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:30])
+def test_value_comes_back_as_it_is(value):
+    back = there_and_back(value)
+    assert back == value and type(back) is type(value) and repr(back) == repr(value)
+
+
+def test_number_of_any_size_and_nan_come_back():
+    assert there_and_back(10**5000) == 10**5000
+    assert math.isnan(there_and_back(math.nan))
+
+
+TAGGED = [
+    {"$": "bytes", "data": "AA=="}, {"$": "set", "items": []}, {"$": 1}, {"$": {"$": "x"}}, {"a": {"$": None}},
+    {"$": "dict", "items": [["$", 1]]}, [{"$": "ndarray", "dtype": "|O8", "shape": [], "data": ""}],
+]
+
+
+@pytest.mark.parametrize("value", TAGGED, ids=str)
+def test_data_that_looks_like_a_tag_stays_data(value):
+    assert there_and_back(value) == value
+
+
+def test_subclasses_arrive_as_the_plain_type():
+    Point = collections.namedtuple("Point", "x y")
+    Colour = enum.IntEnum("Colour", "RED")
+    Text = type("Text", (str,), {"__str__": lambda self: "forged"})
+    value = [Point(1, 2), Colour.RED, collections.OrderedDict(a=1), Text("t"), collections.defaultdict(list, {"b": []})]
+    assert there_and_back(value) == [(1, 2), 1, {"a": 1}, "t", {"b": []}]
+    assert [type(item) for item in there_and_back(value)] == [tuple, int, dict, str, dict]
+
+
+@pytest.mark.parametrize("value, words", [
+    (object(), "object"), ({"a": [1, {"b": object()}]}, "object (result['a'][1]['b'])"), (print, "builtin_function"),
+    ((i for i in ()), "generator"), (types.SimpleNamespace(), "types.SimpleNamespace"), (array.array("u", "x"), "array('u')"),
+    ({(1, object()): 2}, "object"), (Exception("x"), "Exception"), ([1j, range(3)], "range (result[1])"),
+])
+def test_what_cannot_be_sent_is_named_with_its_place(value, words):
+    with pytest.raises(NotSendable) as caught:
+        encode(value)
+    assert words in str(caught.value)
+
+
+def test_depth_is_bounded_and_a_circle_ends():
+    deep = []
+    for _ in range(DEPTH_MAX - 5):
+        deep = [deep]
+    assert there_and_back(deep) == deep
+    circle = {}
+    circle["me"] = [circle]
+    for value in ([[deep]] * 9, circle):
+        for _ in range(10):
+            value = (value,)
+        with pytest.raises(NotSendable, match="nested deeper than 200 levels"):
+            encode(value)
+    with pytest.raises(BadValue, match="deeper"):
+        decode(json.loads("[" * (DEPTH_MAX + 5) + "]" * (DEPTH_MAX + 5)))
+
+
+HOSTILE = [
+    {"$": "pickle", "data": ""}, {"$": "__reduce__"}, {"$": []}, {"$": None}, {"$": "bytes"}, {"$": "bytes", "data": 1},
+    {"$": "bytes", "data": "AA"}, {"$": "bytes", "data": "AA==\n"}, {"$": "bytes", "data": "é"}, {"$": "bytes", "data": "AA==", "x": 1},
+    {"$": "tuple", "items": {}}, {"$": "tuple", "items": None}, {"$": "set", "items": [[]]}, {"$": "set", "items": [{"a": 1}]},
+    {"$": "dict", "items": [[1]]}, {"$": "dict", "items": [1]}, {"$": "dict", "items": [[[], 1]]}, {"$": "dict", "items": {"a": 1}},
+    {"$": "int", "hex": 1}, {"$": "int", "hex": ""}, {"$": "int", "hex": "-"}, {"$": "int", "hex": "0x1"}, {"$": "int", "hex": "1_0"},
+    {"$": "float", "name": "infinity"}, {"$": "float", "name": 1}, {"$": "complex", "real": 1, "imag": 2.0},
+    {"$": "complex", "real": "1", "imag": 2.0}, {"$": "str", "data": "/w=="}, {"$": "array", "code": "u", "order": "little", "data": ""},
+    {"$": "array", "code": "", "order": "little", "data": ""}, {"$": "array", "code": "dd", "order": "little", "data": ""},
+    {"$": "array", "code": "d", "order": sys.byteorder, "data": "AA=="}, {"$": "array", "code": "B", "order": "middle", "data": ""},
+    {"$": "datetime", "iso": "now"}, {"$": "datetime", "iso": 1}, {"$": "date", "iso": "2024-13-01"}, {"$": "time", "iso": None},
+    {"$": "timedelta", "parts": [1, 2]}, {"$": "timedelta", "parts": [10**30, 0, 0]}, {"$": "timedelta", "parts": [True, 0, 0]},
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=str)
+def test_decoder_refuses_what_encode_does_not_write(value):
+    with pytest.raises(BadValue):
+        decode(value)
+
+
+@pytest.mark.parametrize("dtype", ["|O8", "|V8", "O", "<f3", "<f16", "f8", "<f8,<f8", "<U-1", "<U", "<M8[evil]", "<i²", None, 8, ["<f8"],
+                                   "|S99999999999"])
+def test_decoder_refuses_dtypes_that_are_not_plain(dtype):
+    with pytest.raises(BadValue, match="dtype"):
+        decode({"$": "ndarray", "dtype": dtype, "shape": [], "data": ""})
+
+
+@pytest.mark.parametrize("shape", [[1 << 60, 1 << 60], [-1], [-1, -1], [True], [1.0], ["1"], {}, None, [1] * 33, [3]])
+def test_decoder_refuses_shapes_that_do_not_fit(shape):
+    with pytest.raises(BadValue):
+        decode({"$": "ndarray", "dtype": "<i4", "shape": shape, "data": "AAAAAA=="})
+
+
+def test_decoder_is_not_held_up_by_numbers_of_one_hash():
+    same = [{"$": "int", "hex": f"{i * ((1 << 61) - 1):x}"} for i in range(SAME_HASH_MAX + 2)]
+    for value in ({"$": "set", "items": same}, {"$": "frozenset", "items": same}, {"$": "dict", "items": [[key, 1] for key in same]}):
+        with pytest.raises(BadValue, match="hash"):
+            decode(value)
+
+
+def test_case_27_decoder_imports_and_evaluates_nothing_of_the_guest(monkeypatch):
+    def trap(*args, **kw):
+        if args and args[0] not in ("array", "datetime", "numpy"):
+            raise AssertionError(f"import of {args[0]}")
+        return real(*args, **kw)
+    real = builtins.__import__
+    for name in ("eval", "exec", "compile"):
+        monkeypatch.setattr(builtins, name, trap)
+    monkeypatch.setattr(builtins, "__import__", trap)
+    failures = 0
+    for value in [*HOSTILE, *TAGGED, {"$": "os.system", "items": ["true"]}, {"$": "module", "name": "antigravity"}]:
+        try:
+            decode(value)
+        except BadValue:
+            failures += 1
+    monkeypatch.undo()
+    assert failures >= len(HOSTILE) and "antigravity" not in sys.modules
+
+
+def test_array_without_numpy():
+    if "numpy" in sys.modules:
+        pytest.skip("numpy is imported here")
+    back = decode({"$": "ndarray", "dtype": "<i2", "shape": [1, 2], "data": "AQACAA=="})
+    assert back == Array("<i2", (1, 2), b"\1\0\2\0") and "1, 2" in repr(back)
+
+
+class FakeArray:
+    """As much of numpy's as the forms need; numpy itself is not on every machine."""
+
+    def __init__(self, dtype, shape, data):
+        self.dtype, self.shape, self._data = types.SimpleNamespace(str=dtype), shape, data
+
+    def tobytes(self):
+        return self._data
+
+
+def test_arrays_of_numpy(monkeypatch):
+    numpy = types.ModuleType("numpy")
+    numpy.ndarray, numpy.generic = FakeArray, type("generic", (), {})
+    numpy.dtype = lambda text: text
+    numpy.frombuffer = lambda data, dtype: types.SimpleNamespace(reshape=lambda shape: ("made", dtype, shape, bytes(data)))
+    monkeypatch.setitem(sys.modules, "numpy", numpy)
+    back = there_and_back([FakeArray("<f8", (2, 1), bytes(16)), FakeArray("<M8[ns]", (0, 5), b"")])
+    assert back == [("made", "<f8", (2, 1), bytes(16)), ("made", "<M8[ns]", (0, 5), b"")]
+    with pytest.raises(NotSendable, match="numpy array of dtype"):
+        encode(FakeArray("|O8", (1,), b"\0" * 8))
