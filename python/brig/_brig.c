@@ -102,7 +102,8 @@ static int module_exec(PyObject *module)
     handlers = true;
     if (add_type(module, &spec_type, "Spec", &types->spec) < 0 ||
         add_type(module, &host_type, "Host", &types->host) < 0 ||
-        add_type(module, &run_type, "Run", &types->run) < 0)
+        add_type(module, &run_type, "Run", &types->run) < 0 ||
+        add_type(module, &template_type, "Template", &types->template) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", brig_version());
 }
@@ -113,6 +114,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(types->spec);
     Py_VISIT(types->host);
     Py_VISIT(types->run);
+    Py_VISIT(types->template);
     return 0;
 }
 
@@ -122,6 +124,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(types->spec);
     Py_CLEAR(types->host);
     Py_CLEAR(types->run);
+    Py_CLEAR(types->template);
     return 0;
 }
 

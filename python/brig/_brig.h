@@ -21,6 +21,11 @@ struct spec {
     struct brig_spec *spec;
 };
 
+struct template {
+    PyObject head;
+    struct brig_template *template;
+};
+
 /* One per process. A fork of it can go on with it: the library makes it the fork's own. */
 struct host {
     PyObject head;
@@ -50,9 +55,9 @@ void runs_after_fork_there(void);
 
 /* The types, of this module. */
 struct types {
-    PyObject *spec, *host, *run;
+    PyObject *spec, *host, *run, *template;
 };
-extern PyType_Spec spec_type, host_type, run_type;
+extern PyType_Spec spec_type, host_type, run_type, template_type;
 
 /* Raise the exception of brig._errors for a fault. Always NULL. */
 PyObject *raise_error(const struct brig_error *error);

@@ -75,10 +75,28 @@ static void spec_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+PyDoc_STRVAR(set_template_doc, "set_template(template): its runs are calls of the template.");
+
+static PyObject *spec_set_template(PyObject *object, PyObject *args)
+{
+    struct types *types = PyType_GetModuleState(Py_TYPE(object));
+    struct template *template;
+    if (!PyArg_ParseTuple(args, "O!", types->template, &template))
+        return NULL;
+    brig_spec_set_template(((struct spec *)object)->spec, template->template);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef spec_methods[] = {
+    {"set_template", spec_set_template, METH_VARARGS, set_template_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot spec_slots[] = {
     {Py_tp_doc, (void *)"Spec(command, settings, capture=True): what to run; bytes in lists."},
     {Py_tp_new, (void *)spec_new},
     {Py_tp_dealloc, (void *)spec_dealloc},
+    {Py_tp_methods, spec_methods},
     {0, NULL},
 };
 
@@ -188,25 +206,24 @@ static int make_input(const char *bytes, size_t len, struct brig_error *error)
     return fd;
 }
 
-/* The descriptor is part of the start, not of the spec: a copy has it. */
+/* The descriptor is part of the start, not of the spec: a copy has it. With `template`, what is
+ * started is one. */
 static int start(struct host *self, const struct spec *spec, int input, struct brig_run **out,
-                 struct brig_error *error)
+                 struct brig_template **template, struct brig_error *error)
 {
     struct brig_spec *copy = NULL;
-    if (input < 0)
-        return brig_start(self->brig, spec->spec, out, error);
     int ret = brig_spec_copy(spec->spec, &copy, error);
-    if (ret == 0)
+    if (ret == 0 && input >= 0)
         ret = brig_spec_set_stdin(copy, input, error);
-    if (ret == 0)
+    if (ret == 0 && template)
+        ret = brig_template_start(self->brig, copy, template, out, error);
+    else if (ret == 0)
         ret = brig_start(self->brig, copy, out, error);
     brig_spec_free(copy);
     return ret;
 }
 
-PyDoc_STRVAR(start_doc, "start(spec, input, watch) -> Run; input: bytes or None.");
-
-static PyObject *host_start(PyObject *object, PyObject *args)
+static PyObject *start_run(PyObject *object, PyObject *args, struct brig_template **template)
 {
     struct types *types = PyType_GetModuleState(Py_TYPE(object));
     struct host *self = (struct host *)object;
@@ -232,7 +249,7 @@ static PyObject *host_start(PyObject *object, PyObject *args)
         return NULL;
     }
     PyThreadState *gil = host_enter(self);
-    int ret = start(self, spec, input, &run, &error);
+    int ret = start(self, spec, input, &run, template, &error);
     if (ret == 0 && watch)
         brig_run_watch(run);
     if (ret == 0)
@@ -244,6 +261,28 @@ static PyObject *host_start(PyObject *object, PyObject *args)
     if (input >= 0)
         close(input);
     return raise_error(&error);
+}
+
+PyDoc_STRVAR(start_doc, "start(spec, input, watch) -> Run; input: bytes or None.");
+
+static PyObject *host_start(PyObject *object, PyObject *args)
+{
+    return start_run(object, args, NULL);
+}
+
+PyDoc_STRVAR(start_template_doc,
+             "start_template(spec, input, watch) -> (Run, Template): start() of a template.");
+
+static PyObject *host_start_template(PyObject *object, PyObject *args)
+{
+    struct types *types = PyType_GetModuleState(Py_TYPE(object));
+    PyTypeObject *type = (PyTypeObject *)types->template;
+    struct template *template = (struct template *)PyType_GenericAlloc(type, 0);
+    PyObject *run = template ? start_run(object, args, &template->template) : NULL;
+    PyObject *both = run ? PyTuple_Pack(2, run, (PyObject *)template) : NULL;
+    Py_XDECREF(run);
+    Py_XDECREF((PyObject *)template);
+    return both;
 }
 
 PyDoc_STRVAR(warm_doc, "warm(spec, cells): keep cells for runs like it built ahead; 0: no more.");
@@ -282,6 +321,7 @@ static PyObject *host_warm_ready(PyObject *object, PyObject *args)
 
 static PyMethodDef host_methods[] = {
     {"start", host_start, METH_VARARGS, start_doc},
+    {"start_template", host_start_template, METH_VARARGS, start_template_doc},
     {"warm", host_warm, METH_VARARGS, warm_doc},
     {"warm_ready", host_warm_ready, METH_VARARGS, warm_ready_doc},
     {"close", host_close, METH_NOARGS, close_doc},
@@ -301,4 +341,50 @@ PyType_Spec host_type = {
     .basicsize = sizeof(struct host),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = host_slots,
+};
+
+/* ---- Template ------------------------------------------------------------------------------- */
+
+static void template_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    brig_template_free(((struct template *)object)->template);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+PyDoc_STRVAR(template_fileno_doc, "fileno() -> int: readable when ready() has something new.");
+
+static PyObject *template_fileno(PyObject *object, PyObject *unused)
+{
+    return PyLong_FromLong(brig_template_fd(((struct template *)object)->template));
+}
+
+PyDoc_STRVAR(template_ready_doc, "ready() -> bool: can calls be made? Raises if it has ended.");
+
+static PyObject *template_ready(PyObject *object, PyObject *unused)
+{
+    struct brig_error error = {0};
+    int ret = brig_template_ready(((struct template *)object)->template, &error);
+    return ret < 0 ? raise_error(&error) : PyBool_FromLong(ret);
+}
+
+static PyMethodDef template_methods[] = {
+    {"fileno", template_fileno, METH_NOARGS, template_fileno_doc},
+    {"ready", template_ready, METH_NOARGS, template_ready_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot template_slots[] = {
+    {Py_tp_doc, (void *)"What Host.start_template() gives."},
+    {Py_tp_dealloc, (void *)template_dealloc},
+    {Py_tp_methods, template_methods},
+    {0, NULL},
+};
+
+PyType_Spec template_type = {
+    .name = "brig._brig.Template",
+    .basicsize = sizeof(struct template),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = template_slots,
 };

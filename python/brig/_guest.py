@@ -334,8 +334,7 @@ def main() -> None:
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     os.set_inheritable(channel, False)
     settings, job = _read_stdin()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[attr-defined]
+    _prepare_streams()
     try:
         prepare(settings)
     except Refused as error:
@@ -346,11 +345,59 @@ def main() -> None:
     os._exit(code)
 
 
+def serve() -> None:
+    """A template: what main() does, but for a fork of this interpreter per call."""
+    import _serve  # type: ignore[import]
+    from _pickle import dumps  # type: ignore[import]
+
+    channel = int(os.environ.pop("BRIG_RESULT_FD"))
+    socket = int(os.environ.pop("BRIG_TEMPLATE_FD"))
+    settings = _read_stdin()[0]
+    try:
+        _prepare_streams()
+        prepare(settings)
+    except Refused as error:
+        _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
+        os._exit(RAISED)
+
+    trial = HEAD + dumps((int, (), {}))
+
+    def ready() -> None:
+        """In a fork, which is not waited for yet: what a call copies of the template's pages, and
+        can be copied before, is."""
+        os.chdir(settings["cwd"])
+        _call(trial)
+
+    freeze()
+    _, environment = _serve.serve(socket, ready)
+    os.environb.clear()
+    os.environb.update(variable.partition(b"=")[::2] for variable in environment)
+    code = run_job(_read_job(), int(os.environ.pop("BRIG_RESULT_FD")))
+    _flush()
+    os._exit(code)
+
+
+def _read_job() -> bytes:
+    with open(0, "rb", closefd=False) as file:
+        job = file.read()
+    _empty_stdin()
+    return job
+
+
+def _empty_stdin() -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+
+
+def _prepare_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[attr-defined]
+
+
 def _read_stdin() -> tuple[dict[str, Any], bytes]:
     with open(0, "rb", closefd=False) as file:
         settings = marshal.loads(file.read(int(file.readline())))
         job = file.read()
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+    _empty_stdin()
     return settings, job

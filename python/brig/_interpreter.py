@@ -28,7 +28,7 @@ ROOTS = (
     "/proc", "/sys", "/boot", "/mnt", "/media",
 )  # fmt: skip
 
-START = "import sys; sys.path.insert(0, sys.argv[1]); import _guest; _guest.main()"
+START = "import sys; sys.path.insert(0, sys.argv[1]); import _guest; getattr(_guest, sys.argv[2])()"
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -72,10 +72,10 @@ class Interpreter:
         """For the keyword ro of a run."""
         return list(self._shown)
 
-    def command(self) -> list[str]:
+    def command(self, what: str = "main") -> list[str]:
         """A fresh interpreter that calls one function. Isolated from variables and user folders,
         and without the site module: what that would find is on the sys.path that is handed over."""
-        return [self.executable, "-I", "-S", "-X", "utf8", "-c", START, PACKAGE]
+        return [self.executable, "-I", "-S", "-X", "utf8", "-c", START, PACKAGE, what]
 
     def shows(self, path: str) -> bool:
         """Does a file of the caller exist in the guest, at this real path?"""

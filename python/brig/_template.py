@@ -20,6 +20,7 @@ from . import _brig, aio
 from ._api import Run
 from ._errors import RefusedError, UsageError
 from ._events import Event
+from ._fork import ForkBackend
 from ._function import NotSendable, pack
 from ._host import get_host
 from ._interpreter import PACKAGE, Interpreter
@@ -74,8 +75,14 @@ class _FreshBackend:
         pass
 
 
-def _make_backend(interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]) -> Backend:
-    return _FreshBackend(interpreter, preload)
+def _make_backend(
+    interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any], parked: int, calls: int
+) -> Backend:
+    shown = dict(keys)
+    settings = marshal.dumps(guest_settings(interpreter, preload, shown))
+    show_interpreter(interpreter, shown)
+    first = b"%d\n%b" % (len(settings), settings)
+    return ForkBackend(interpreter.command("serve"), shown, first, parked, calls)
 
 
 def guest_settings(interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,6 +152,7 @@ class Template:
         preload: Iterable[str] = (),
         *,
         max_concurrent: int = 4,
+        parked: int = 1,
         paths: Iterable[str | os.PathLike[str]] | None = None,
         **keys: Any,
     ) -> None:
@@ -156,17 +164,8 @@ class Template:
         self._keys = keys
         self._pool = Pool(max_concurrent)
         self._interpreter = Interpreter(paths)
-        self._backend = _make_backend(self._interpreter, names, keys)
+        self._backend = _make_backend(self._interpreter, names, keys, parked, max_concurrent)
         self._closed = False
-        if names:
-            self._try_preload()
-
-    def _try_preload(self) -> None:
-        """A preload that cannot be is an error of the template, not of each call."""
-        outcome = self.try_call(int)
-        if not outcome.ok and outcome.kind == "template":
-            self.close()
-            raise RefusedError(outcome.error or "", "template")
 
     def with_limits(self, **limits: Any) -> Template:
         """The same template with other limits or labels for the calls that are made through it.

@@ -497,7 +497,7 @@ int brig_template_start(struct brig *brig, const struct brig_spec *spec, struct 
 }
 
 void brig_template_free(struct brig_template *template)
-{
+{ /* NULL is fine */
     template_drop(template);
 }
 

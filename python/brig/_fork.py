@@ -1,0 +1,198 @@
+"""Calls by fork: an interpreter that has imported everything, and forks itself for each call.
+
+The template is a run as any other, with a socket beside its streams (docs/TEMPLATES.md). One that
+has died is started again by the next call. A fork of this process has no part in it, and starts a
+template of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from . import _brig
+from ._api import Run
+from ._errors import BrigSystemError, RefusedError
+from ._host import get_host
+from ._keeper import keep
+from ._result import Result
+from ._spec import make_spec
+
+OPEN_WITHIN = 300.0  # seconds that a preload may take
+
+# What calls have from their template; the library does not hear it again.
+OF_TEMPLATE = ("cwd", "workdir", "ro", "rw", "tmpfs", "view", "network")
+
+NAME = ["function"]
+"""What a call is called where a run has its command."""
+
+LEAST_PIDS = 100
+"""Of a template: each call that goes on has an init that counts as one of its processes."""
+
+
+class ForkBackend:
+    """One template, and what is needed to start it again.
+
+    `command` is the interpreter, `keys` what it is run with, `settings` what it reads first; `parked`
+    calls are forked ahead.
+    """
+
+    def __init__(
+        self, command: list[str], keys: dict[str, Any], settings: bytes, parked: int, calls: int
+    ) -> None:
+        self._command = command
+        self._keys = keys
+        self._settings = settings
+        self._parked = parked
+        self._pids = LEAST_PIDS + 2 * (calls + parked)
+        self._lock = threading.Lock()
+        self._template: _Started | None = None
+        _backends.add(self)
+        self._get()
+
+    def is_open(self) -> bool:
+        """Would a call be started without waiting for imports?"""
+        template = self._template
+        return template is not None and template.lives()
+
+    def open(self) -> None:
+        """Start the template again, if it has died."""
+        self._get()
+
+    def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
+        template = self._get()
+        try:
+            return get_host().start(template.spec_of(keys), job, watch)
+        except BrigSystemError as error:
+            if error.stage != "template" or template.lives(1):
+                raise
+        return get_host().start(self._get().spec_of(keys), job, watch)  # it had just died
+
+    def why_it_ended(self) -> str | None:
+        """In words, if the template is not there any more."""
+        template = self._template
+        return None if template is None or template.lives(1) else template.end()
+
+    def close(self) -> None:
+        with self._lock:
+            template, self._template = self._template, None
+        if template is not None:
+            template.close()
+
+    def _get(self) -> _Started:
+        with self._lock:
+            if self._template is None or not self._template.lives():
+                old, self._template = self._template, None
+                if old is not None:
+                    old.close()
+                self._template = _Started(
+                    self._command, self._template_keys(), self._settings, self._keys, self._parked
+                )
+            return self._template
+
+    def _template_keys(self) -> dict[str, Any]:
+        """It has no timeout, and the memory that anything has here by default."""
+        keys = {name: self._keys[name] for name in (*OF_TEMPLATE, "env") if name in self._keys}
+        keys.update(timeout="unlimited", pids=self._pids, channel=True, redact=False)
+        keys.update(output="1M", on_output_limit="truncate")
+        return keys
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._template = None
+
+
+class _Started:
+    """A template that runs, and the specs of its calls."""
+
+    def __init__(
+        self,
+        command: list[str],
+        keys: dict[str, Any],
+        settings: bytes,
+        call_keys: Mapping[str, Any],
+        parked: int,
+    ) -> None:
+        host = get_host()
+        raw, self._template = host.start_template(make_spec(command, keys, None, True), settings, False)
+        self._run = Run(raw)
+        keep(self._run)
+        self._specs: dict[int, tuple[Mapping[str, Any], _brig.Spec]] = {}
+        self._parked: _brig.Spec | None = None
+        try:
+            self._wait_until_ready()
+            if parked:
+                spec = self.spec_of(call_keys)
+                host.warm(spec, parked)
+                self._parked = spec
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait_until_ready(self) -> None:
+        until = time.monotonic() + OPEN_WITHIN
+        poll = select.poll()
+        poll.register(self._template.fileno(), select.POLLIN)
+        try:
+            while not self._template.ready():
+                if time.monotonic() > until:
+                    raise RefusedError(f"preload: took longer than {OPEN_WITHIN:.0f} s", "template")
+                poll.poll(100)
+        except BrigSystemError:
+            raise RefusedError(_why(self._run.wait(10)), "template") from None
+
+    def spec_of(self, keys: Mapping[str, Any]) -> _brig.Spec:
+        """Of calls with these keywords; remembered, since the same come again and again."""
+        known = self._specs.get(id(keys))
+        if known is not None and known[0] is keys:
+            return known[1]
+        own = {name: value for name, value in keys.items() if name not in OF_TEMPLATE}
+        spec = make_spec(NAME, {**own, "channel": True}, None, True)
+        spec.set_template(self._template)
+        if len(self._specs) < 64:
+            self._specs[id(keys)] = (keys, spec)
+        return spec
+
+    def lives(self, patience: float = 0) -> bool:
+        """Does it? With patience, its end may be on its way."""
+        try:
+            self._run.wait(patience)
+            return False
+        except TimeoutError:
+            return True
+
+    def end(self) -> str:
+        return _why(self._run.wait(10))
+
+    def close(self) -> None:
+        if self._parked is not None:
+            get_host().warm(self._parked, 0)
+        self._run.cancel("the template is closed")
+        self._run.cancel()  # it has nothing to save
+        self._run.close()
+
+
+def _why(result: Result) -> str:
+    """What became of a template that is not there any more."""
+    said = result.output
+    if isinstance(said, dict) and isinstance(said.get("error"), str):
+        return str(said["error"])
+    words = result.stderr_text.strip()[-500:]
+    end = result.notes or f"it exited with {result.exit_code}"
+    return f"the template has ended: {end}" + (f" Its last words: {words}" if words else "")
+
+
+_backends: weakref.WeakSet[ForkBackend] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for backend in _backends:
+        backend._forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
