@@ -153,6 +153,8 @@ BRIG_API int brig_spec_set_sink(struct brig_spec *spec, enum brig_stream stream,
 /* Feed the guest's stdin from `fd` through a pipe (the guest never gets `fd` itself). Without it,
  * and without the key "stdin", stdin is empty. `fd` stays the caller's and must outlive the run. */
 BRIG_API int brig_spec_set_stdin(struct brig_spec *spec, int fd, struct brig_error *err);
+/* The guest gets `fd` itself: a memory file that was made for it, and that nobody else uses. */
+BRIG_API int brig_spec_give_stdin(struct brig_spec *spec, int fd, struct brig_error *err);
 
 /* ---- host --------------------------------------------------------------------------------- */
 
@@ -226,6 +228,11 @@ BRIG_API bool brig_run_was_warm(const struct brig_run *run);
 
 /* The process id of brig's init for this run, in the caller's pid namespace. */
 BRIG_API int brig_run_pid(const struct brig_run *run);
+
+/* What the guest sent on its result channel (key "channel"), as soon as all of it is there and no
+ * more can follow; NULL until then. How the run ends is not known yet. Owned by the run. A run that
+ * is freed after that is ended and removed by the thread of brig_warm(), where there is one. */
+BRIG_API const char *brig_run_answer(struct brig_run *run, size_t *len);
 
 /* The result, NULL while the run goes on. Owned by the run. */
 BRIG_API const struct brig_result *brig_run_result(const struct brig_run *run);

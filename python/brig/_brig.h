@@ -19,6 +19,7 @@
 struct spec {
     PyObject head;
     struct brig_spec *spec;
+    bool calls; /* a template: the input of a run is the job's own */
 };
 
 struct template {

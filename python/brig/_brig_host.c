@@ -83,7 +83,9 @@ static PyObject *spec_set_template(PyObject *object, PyObject *args)
     struct template *template;
     if (!PyArg_ParseTuple(args, "O!", types->template, &template))
         return NULL;
-    brig_spec_set_template(((struct spec *)object)->spec, template->template);
+    struct spec *self = (struct spec *)object;
+    brig_spec_set_template(self->spec, template->template);
+    self->calls = true;
     Py_RETURN_NONE;
 }
 
@@ -214,7 +216,8 @@ static int start(struct host *self, const struct spec *spec, int input, struct b
     struct brig_spec *copy = NULL;
     int ret = brig_spec_copy(spec->spec, &copy, error);
     if (ret == 0 && input >= 0)
-        ret = brig_spec_set_stdin(copy, input, error);
+        ret = spec->calls ? brig_spec_give_stdin(copy, input, error)
+                          : brig_spec_set_stdin(copy, input, error);
     if (ret == 0 && template)
         ret = brig_template_start(self->brig, copy, template, out, error);
     else if (ret == 0)

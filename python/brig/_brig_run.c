@@ -143,6 +143,32 @@ static void run_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+/* Bytes in plain memory, on their way to Python. */
+struct bytes {
+    char *data; /* NULL: None */
+    size_t len;
+};
+
+static bool copy_bytes(struct bytes *out, const void *data, size_t len)
+{
+    out->data = malloc(len + 1);
+    if (!out->data)
+        return false;
+    if (len)
+        memcpy(out->data, data, len);
+    out->len = len;
+    return true;
+}
+
+static PyObject *take_bytes(struct bytes *bytes)
+{
+    if (!bytes->data)
+        Py_RETURN_NONE;
+    PyObject *out = PyBytes_FromStringAndSize(bytes->data, (Py_ssize_t)bytes->len);
+    brig_free(bytes->data);
+    return out;
+}
+
 /* ---- step and wait ------------------------------------------------------------------------- */
 
 enum { RUN_GOES_ON = 0, RUN_OVER = 1, RUN_CLOSED = -1 };
@@ -175,6 +201,48 @@ static int wait_slice(struct run *self, int64_t until)
         if (state != RUN_GOES_ON || left <= 0 || poll(&ready, 1, (int)left) < 0)
             return state;
     }
+}
+
+/* The same until there is an answer, whose bytes are copied. */
+static int wait_answer(struct run *self, int64_t until, struct bytes *answer)
+{
+    for (;;) {
+        struct pollfd ready = {.events = POLLIN};
+        const char *sent = NULL;
+        size_t len = 0;
+        pthread_mutex_lock(&self->lock);
+        int state = step_unlocked(self, &ready.fd);
+        if (state == RUN_GOES_ON && (sent = brig_run_answer(self->run, &len)))
+            copy_bytes(answer, sent, len);
+        pthread_mutex_unlock(&self->lock);
+        int64_t left = until - now_ms();
+        if (sent || state != RUN_GOES_ON || left <= 0 || poll(&ready, 1, (int)left) < 0)
+            return sent ? RUN_OVER : state;
+    }
+}
+
+PyDoc_STRVAR(answer_doc, "answer() -> bytes | None: what the guest sent, as soon as it is whole, or "
+                         "None when the run is over first.");
+
+static PyObject *run_answer(PyObject *object, PyObject *unused)
+{
+    struct run *self = (struct run *)object;
+    struct bytes answer = {0};
+    int state = RUN_GOES_ON;
+    if (!is_ours(self))
+        return NULL;
+    while (state == RUN_GOES_ON) {
+        PyThreadState *gil = PyEval_SaveThread();
+        state = wait_answer(self, now_ms() + SLICE_MS, &answer);
+        PyEval_RestoreThread(gil);
+        if (state == RUN_CLOSED)
+            return raise_usage("the run is closed");
+        if (PyErr_CheckSignals() < 0) {
+            brig_free(answer.data);
+            return NULL;
+        }
+    }
+    return take_bytes(&answer);
 }
 
 PyDoc_STRVAR(wait_doc, "wait(seconds) -> bool: is it over? None: wait for that.");
@@ -343,32 +411,6 @@ static PyObject *run_pid(PyObject *object, PyObject *unused)
     return fact_of((struct run *)object, FACT_PID);
 }
 
-/* Bytes in plain memory, on their way to Python. */
-struct bytes {
-    char *data; /* NULL: None */
-    size_t len;
-};
-
-static bool copy_bytes(struct bytes *out, const void *data, size_t len)
-{
-    out->data = malloc(len + 1);
-    if (!out->data)
-        return false;
-    if (len)
-        memcpy(out->data, data, len);
-    out->len = len;
-    return true;
-}
-
-static PyObject *take_bytes(struct bytes *bytes)
-{
-    if (!bytes->data)
-        Py_RETURN_NONE;
-    PyObject *out = PyBytes_FromStringAndSize(bytes->data, (Py_ssize_t)bytes->len);
-    brig_free(bytes->data);
-    return out;
-}
-
 struct outcome {
     struct bytes json, out, err, sent;
     int exit_code;
@@ -439,6 +481,7 @@ static PyMethodDef run_methods[] = {
     {"pid", run_pid, METH_NOARGS, pid_doc},
     {"step", run_step, METH_NOARGS, step_doc},
     {"wait", run_wait, METH_O, wait_doc},
+    {"answer", run_answer, METH_NOARGS, answer_doc},
     {"cancel", run_cancel, METH_VARARGS, cancel_doc},
     {"result", run_result, METH_NOARGS, result_doc},
     {"close", run_close, METH_NOARGS, close_doc},

@@ -109,6 +109,7 @@ def run_job(job: bytes, channel: int) -> int:
     try:
         _flush()
         _send(channel, envelope)
+        os.close(channel)  # nothing follows: who waits for it need not wait for our end
     except OSError:
         return SENT_NOTHING  # the caller does not take it, and knows why
     return code
@@ -370,18 +371,28 @@ def serve() -> None:
 
     freeze()
     _, environment = _serve.serve(socket, ready)
-    os.environb.clear()
-    os.environb.update(variable.partition(b"=")[::2] for variable in environment)
+    _set_environment(dict(variable.partition(b"=")[::2] for variable in environment))
     code = run_job(_read_job(), int(os.environ.pop("BRIG_RESULT_FD")))
     _flush()
     os._exit(code)
 
 
+def _set_environment(wanted: dict[bytes, bytes]) -> None:
+    """What differs: each change is a call of the C library."""
+    there = os.environb
+    for name in [name for name in there if name not in wanted]:
+        del there[name]
+    for name, value in wanted.items():
+        if there.get(name) != value:
+            there[name] = value
+
+
 def _read_job() -> bytes:
-    with open(0, "rb", closefd=False) as file:
-        job = file.read()
+    parts = []
+    while part := os.read(0, 1 << 20):
+        parts.append(part)
     _empty_stdin()
-    return job
+    return b"".join(parts)
 
 
 def _empty_stdin() -> None:

@@ -115,9 +115,9 @@ static void hide_in_answer(struct brig_run *run, struct brig_result *result)
     buf_done(&shown);
 }
 
-/* The result that the guest sent, if it is one. */
-static void fill_answer(struct brig_run *run, struct brig_result *result)
+void finish_answer(struct brig_run *run)
 {
+    struct brig_result *result = &run->result;
     struct channel *channel = &run->channel;
     struct jsonscan scan;
     bool sent = channel->state == BRIG_CHANNEL_SENT && channel->body.len;
@@ -195,7 +195,7 @@ void finish_run(struct brig_run *run)
         .finished_at_ns = run->started_at + (int64_t)(now - run->started),
         .labels = (const char *const *)run->plan.labels.items,
     };
-    fill_answer(run, result);
+    finish_answer(run);
     if (verdict.status == BRIG_ERROR) {
         error_system(&run->error, "run", ECHILD, "%s", run->notes ? run->notes : "init was killed");
         result->error = &run->error;

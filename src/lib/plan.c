@@ -149,6 +149,11 @@ static int open_stdin(struct plan *plan, const struct brig_spec *spec, struct br
         return 0;
     plan->parked_stdin = false;
     fd_close_at(&plan->stdin_fd);
+    if (spec->gives_stdin) {
+        plan->stdin_fd = fcntl(spec->stdin_fd, F_DUPFD_CLOEXEC, 0);
+        return plan->stdin_fd < 0 ? error_system(err, STAGE, errno, "stdin: %s", error_text(errno))
+                                  : 0;
+    }
     if (spec->stdin_fd >= 0 || own) {
         struct stat fed = {0};
         plan->feed_fd = spec->stdin_fd >= 0 ? spec->stdin_fd : STDIN_FILENO;

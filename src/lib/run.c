@@ -452,6 +452,18 @@ int brig_run_pid(const struct brig_run *run)
     return run->spawned.pid;
 }
 
+const char *brig_run_answer(struct brig_run *run, size_t *len)
+{
+    bool whole = run->plan.channel && run->spawned.channel < 0 &&
+                 run->channel.state == BRIG_CHANNEL_SENT && run->channel.body.len;
+    if (run->phase != PHASE_OVER && whole && !run->answered) {
+        finish_answer(run);
+        run->answered = true;
+    }
+    *len = run->result.output_len;
+    return run->result.output;
+}
+
 const struct brig_result *brig_run_result(const struct brig_run *run)
 {
     return run->phase == PHASE_OVER ? &run->result : NULL;
@@ -509,7 +521,9 @@ void brig_run_free(struct brig_run *run)
         return;
     if (run->pid != getpid())
         let_go(run);
-    if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
+    if (run->answered && run->phase != PHASE_OVER && run->brig->pool && pool_goes_on(run->brig->pool))
+        run->deferred = true; /* the keeper ends it as well */
+    else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
         end_at_once(run);
     feed_done(run);
     fd_close_at(&run->epoll);

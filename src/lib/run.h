@@ -80,6 +80,7 @@ struct brig_run {
     bool deferred; /* the keeper ends init and removes the group */
     bool counted;  /* the counters are the last ones */
     bool settled;  /* the group was read and removed */
+    bool answered; /* the caller has what the guest sent, and may not wait for more */
     struct group_counters counters;
     struct facts facts;
     char why[256];
@@ -124,5 +125,6 @@ void ending_give_up(struct brig_run *run);
 /* finish.c */
 void finish_group(struct brig_run *run); /* the tree is gone: read its group and remove it */
 void finish_run(struct brig_run *run);
+void finish_answer(struct brig_run *run); /* look at what the guest sent: result.output */
 
 #endif

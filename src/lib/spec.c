@@ -2,6 +2,7 @@
 #include "spec.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,16 @@ int brig_spec_set_stdin(struct brig_spec *spec, int fd, struct brig_error *err)
     if (fd < 0)
         return error_usage(err, STAGE, "stdin: %d is not a descriptor", fd);
     spec->stdin_fd = fd;
+    spec->gives_stdin = false;
+    return 0;
+}
+
+int brig_spec_give_stdin(struct brig_spec *spec, int fd, struct brig_error *err)
+{
+    if (fcntl(fd, F_GET_SEALS) < 0)
+        return error_usage(err, STAGE, "stdin: %d is not a memory file", fd);
+    spec->stdin_fd = fd;
+    spec->gives_stdin = true;
     return 0;
 }
 
@@ -268,6 +279,7 @@ struct brig_spec *spec_copy(const struct brig_spec *spec)
     bool failed = strings_copy(&copy->command, &spec->command) < 0;
     memcpy(copy->sinks, spec->sinks, sizeof copy->sinks);
     copy->stdin_fd = spec->stdin_fd;
+    copy->gives_stdin = spec->gives_stdin;
     copy->template = template_hold(spec->template);
     copy->serves = template_hold(spec->serves);
     for (int i = 0; i < KEY_COUNT; i++) {

@@ -1,0 +1,493 @@
+/* lib/template.c, template/serve.c, child/fork.c: calls of a template are runs as any other, each in
+ * a cell of its own. The template is this program itself, started with an argument. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "brig.h"
+#include "brig_template.h"
+#include "folder.h"
+
+#define READY_WITHIN (20 * NS_PER_S)
+
+static const char *program; /* this one */
+
+/* ---- the template -------------------------------------------------------------------------- */
+
+static volatile unsigned char *loaded; /* memory that the template has filled */
+
+static void *idle(void *arg)
+{
+    pause();
+    return arg;
+}
+
+static void use_memory(size_t bytes)
+{
+    unsigned char *memory = malloc(bytes);
+    for (size_t i = 0; memory && i < bytes; i += 4096)
+        ((volatile unsigned char *)memory)[i] = 1;
+}
+
+/* A job is one letter and an argument. */
+static int run_job(const struct brig_template_job *job)
+{
+    char text[4096] = "";
+    environ = job->envp;
+    ssize_t n = read(0, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    switch (text[0]) {
+    case 'h': /* who am I? */
+        printf("%s %s pid %d loaded %d", job->argv[0], job->envp[0], (int)getpid(), loaded[4096]);
+        break;
+    case 's': /* a command */
+        fflush(NULL);
+        execl("/bin/sh", "sh", "-c", text + 1, (char *)NULL);
+        return 127;
+    case 'm':
+        use_memory((size_t)200 << 20);
+        break;
+    case 'w': /* wait */
+        pause();
+        break;
+    case 'a': { /* answer, and do not end */
+        static const char answer[] = "8\n{\"a\": 1}";
+        if (write(3, answer, sizeof answer - 1) < 0 || close(3) < 0)
+            return 1;
+        pause();
+        break;
+    }
+    case 'd': /* die */
+        raise(SIGSEGV);
+        break;
+    default:
+        return 2;
+    }
+    fflush(NULL);
+    return 0;
+}
+
+static int be_template(const char *how)
+{
+    struct brig_template_job job;
+    pthread_t thread;
+    int socket = atoi(getenv(BRIG_TEMPLATE_VARIABLE));
+    loaded = malloc(1 << 20);
+    for (size_t i = 0; loaded && i < 1 << 20; i += 4096)
+        loaded[i] = 42;
+    if (strcmp(how, "threads") == 0)
+        pthread_create(&thread, NULL, idle, NULL);
+    if (strcmp(how, "junk") == 0) {
+        send(socket, "junk", 4, 0);
+        pause();
+    }
+    if (strcmp(how, "liar") == 0) { /* it is ready, and then answers nonsense */
+        static const uint32_t ready[2] = {1, 0}, pid[2] = {1, 99};
+        char request[65536];
+        send(socket, ready, sizeof ready, 0);
+        recv(socket, request, sizeof request, 0);
+        send(socket, pid, sizeof pid, 0);
+        pause();
+    }
+    int ret = brig_template_serve(socket, NULL, &job);
+    if (ret < 0) {
+        fprintf(stderr, "serve: %s\n", strerror(-ret));
+        return 1;
+    }
+    _exit(run_job(&job));
+}
+
+/* ---- the frame ----------------------------------------------------------------------------- */
+
+struct bench {
+    struct brig *brig;
+    struct folder *folder;
+    struct brig_template *template;
+    struct brig_run *run; /* of the template */
+    struct brig_spec *spec; /* of calls */
+};
+
+static void set(struct brig_spec *spec, const char *key, const char *value)
+{
+    struct brig_error err = {0};
+    if (brig_spec_set(spec, key, value, BRIG_FROM_OPTION, NULL, &err) < 0)
+        fail_msg("%s=%s: %s", key, value, err.text);
+}
+
+static struct brig_spec *new_spec(const char *const *argv, size_t count)
+{
+    struct brig_spec *spec = NULL;
+    assert_int_equal(brig_spec_new(&spec, NULL), 0);
+    assert_int_equal(brig_spec_set_command(spec, argv, count, NULL), 0);
+    for (int stream = BRIG_STDOUT; stream <= BRIG_STDERR; stream++)
+        assert_int_equal(
+            brig_spec_set_sink(spec, (enum brig_stream)stream, BRIG_SINK_CAPTURE, -1, NULL), 0);
+    return spec;
+}
+
+/* 1, or -errno. */
+static int wait_until_ready(struct bench *b, struct brig_error *err)
+{
+    uint64_t until = clock_now() + READY_WITHIN;
+    for (;;) {
+        struct pollfd ready = {.fd = brig_template_fd(b->template), .events = POLLIN};
+        int ret = brig_template_ready(b->template, err);
+        if (ret != 0 || clock_now() > until)
+            return ret;
+        poll(&ready, 1, 100);
+    }
+}
+
+static void start_template(struct bench *b, const char *how)
+{
+    const char *argv[] = {"./test_template", "serve", how};
+    struct brig_spec *spec = new_spec(argv, 3);
+    struct brig_error err = {0};
+    set(spec, "workdir", b->folder->path);
+    if (brig_template_start(b->brig, spec, &b->template, &b->run, &err) < 0)
+        fail_msg("%s: %s", err.stage, err.text);
+    brig_spec_free(spec);
+}
+
+static void copy_program(const char *folder)
+{
+    char path[4096], command[9000];
+    snprintf(path, sizeof path, "%s/test_template", folder);
+    snprintf(command, sizeof command, "cp '%s' '%s' && chmod 755 '%s'", program, path, path);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): the test's own names */
+}
+
+static int start(void **state)
+{
+    struct bench *b = calloc(1, sizeof *b);
+    void *folder = NULL;
+    if (!b || folder_setup(&folder) < 0 || brig_open(&b->brig, NULL) < 0)
+        return -1;
+    b->folder = folder;
+    copy_program(b->folder->path);
+    const char *argv[] = {"call"};
+    b->spec = new_spec(argv, 1);
+    *state = b;
+    alarm(120);
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct bench *b = *state;
+    brig_warm(b->brig, b->spec, 0, NULL);
+    brig_spec_free(b->spec);
+    brig_run_free(b->run);
+    brig_template_free(b->template);
+    brig_close(b->brig);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
+    assert_int_equal(errno, ECHILD);
+    void *folder = b->folder;
+    folder_teardown(&folder);
+    free(b);
+    alarm(0);
+    return 0;
+}
+
+static void serve(struct bench *b)
+{
+    struct brig_error err = {0};
+    start_template(b, "well");
+    if (wait_until_ready(b, &err) != 1)
+        fail_msg("%s", err.text);
+    brig_spec_set_template(b->spec, b->template);
+}
+
+static int try_start(struct bench *b, const char *job, struct brig_run **run,
+                     struct brig_error *err)
+{
+    int fd = memfd_create("job", MFD_CLOEXEC);
+    assert_true(fd >= 0 && write(fd, job, strlen(job)) == (ssize_t)strlen(job));
+    lseek(fd, 0, SEEK_SET);
+    assert_int_equal(brig_spec_give_stdin(b->spec, fd, NULL), 0);
+    int ret = brig_start(b->brig, b->spec, run, err);
+    close(fd);
+    return ret;
+}
+
+static struct brig_run *start_call(struct bench *b, const char *job)
+{
+    struct brig_run *run = NULL;
+    struct brig_error err = {0};
+    if (try_start(b, job, &run, &err) < 0)
+        fail_msg("%s: %s", err.stage, err.text);
+    return run;
+}
+
+/* Run a job to its end; `out` gets what it printed. */
+static enum brig_status call(struct bench *b, const char *job, char *out, size_t size)
+{
+    struct brig_run *run = start_call(b, job);
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    const struct brig_result *result = brig_run_result(run);
+    snprintf(out, size, "%.*s%.*s", (int)result->out.len, (const char *)result->out.data,
+             (int)result->err.len, (const char *)result->err.data);
+    enum brig_status status = result->status;
+    brig_run_free(run);
+    return status;
+}
+
+/* ---- the tests ----------------------------------------------------------------------------- */
+
+static void test_a_call_has_what_the_template_loaded(void **state)
+{
+    struct bench *b = *state;
+    char out[256];
+    set(b->spec, "env", "A=1");
+    serve(b);
+    assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED);
+    assert_contains(out, "call ");
+    assert_contains(out, "pid 3 loaded 42");
+    assert_int_equal(call(b, "senv", out, sizeof out), BRIG_EXITED);
+    assert_null(strstr(out, BRIG_TEMPLATE_VARIABLE));
+}
+
+/* While all of them live, no number is used twice. */
+static void test_a_call_has_its_own_namespaces(void **state)
+{
+    static const char *const kinds[] = {"user", "mnt", "pid", "net", "ipc", "uts"};
+    struct bench *b = *state;
+    serve(b);
+    struct brig_run *calls[] = {start_call(b, "w"), start_call(b, "w")};
+    const int pids[] = {getpid(), brig_run_pid(b->run), brig_run_pid(calls[0]),
+                        brig_run_pid(calls[1])};
+    for (size_t kind = 0; kind < COUNT(kinds); kind++) {
+        char names[COUNT(pids)][64] = {{0}};
+        for (size_t i = 0; i < COUNT(pids); i++) {
+            char path[64];
+            snprintf(path, sizeof path, "/proc/%d/ns/%s", pids[i], kinds[kind]);
+            assert_true(readlink(path, names[i], sizeof names[i] - 1) > 0);
+            /* The init of a template that root starts is in the host's own user namespace. */
+            for (size_t j = kind == 0 ? 1 : 0; j < i; j++)
+                assert_string_not_equal(names[i], names[j]);
+        }
+    }
+    brig_run_free(calls[0]);
+    brig_run_free(calls[1]);
+}
+
+/* What is only in memory: /tmp, the home, /dev/shm, shared memory of System V. */
+static void test_nothing_of_a_call_is_there_for_the_next(void **state)
+{
+    struct bench *b = *state;
+    char out[512];
+    serve(b);
+    assert_int_equal(call(b, "stouch /tmp/a ~/b /dev/shm/c && ipcmk -M 4096 && hostname x; ls /tmp",
+                          out, sizeof out),
+                     BRIG_EXITED);
+    assert_contains(out, "a\n");
+    call(b, "sls -A /tmp ~ /dev/shm; ipcs -m | grep 4096; hostname; ls /proc | grep -c '^[0-9]'", out,
+         sizeof out);
+    assert_null(strstr(out, "a\n"));
+    assert_null(strstr(out, "b\n"));
+    assert_null(strstr(out, "4096"));
+    assert_contains(out, "brig\n");
+}
+
+static void test_a_call_is_held_like_any_guest(void **state)
+{
+    struct bench *b = *state;
+    char out[4096];
+    serve(b);
+    call(b, "sgrep -E '^(Cap|NoNewPrivs|Seccomp)' /proc/self/status; ls /proc/self/fd | wc -l", out,
+         sizeof out);
+    assert_contains(out, "CapPrm:\t0000000000000000");
+    assert_contains(out, "CapBnd:\t0000000000000000");
+    assert_contains(out, "NoNewPrivs:\t1");
+    assert_contains(out, "Seccomp:\t2");
+    assert_contains(out, "\n4\n"); /* its streams, and the folder that ls reads */
+    call(b, "sunshare -U true; mount -t tmpfs x /mnt; echo x > /etc/hosts; cat /proc/kallsyms", out,
+         sizeof out);
+    assert_contains(out, "unshare failed");
+    assert_contains(out, "Read-only");
+    assert_contains(out, "kallsyms: Permission denied");
+}
+
+static void test_the_layers_are_told_as_they_are(void **state)
+{
+    struct bench *b = *state;
+    serve(b);
+    struct brig_run *run = start_call(b, "h");
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    const struct brig_isolation *isolation = &brig_run_result(run)->isolation;
+    assert_string_equal(isolation->tier, "cell");
+    bool landlock = false;
+    for (size_t i = 0; i < isolation->count; i++) {
+        const struct brig_layer *layer = &isolation->layers[i];
+        landlock = landlock || (strcmp(layer->name, "landlock") == 0 && layer->state == BRIG_LAYER_APPLIED);
+    }
+    assert_true(landlock);
+    brig_run_free(run);
+    brig_run_cancel(b->run, NULL);
+    assert_int_equal(brig_run_wait(b->run, 30000), 1);
+    isolation = &brig_run_result(b->run)->isolation;
+    for (size_t i = 0; i < isolation->count; i++) {
+        if (strcmp(isolation->layers[i].name, "landlock") == 0)
+            assert_int_equal(isolation->layers[i].state, BRIG_LAYER_OFF);
+    }
+}
+
+static void test_limits_are_of_each_call(void **state)
+{
+    struct bench *b = *state;
+    char out[256];
+    set(b->spec, "memory", "64M");
+    set(b->spec, "timeout", "500ms");
+    serve(b);
+    assert_int_equal(call(b, "m", out, sizeof out), BRIG_MEMORY_LIMIT);
+    assert_int_equal(call(b, "w", out, sizeof out), BRIG_TIMEOUT);
+    assert_int_equal(call(b, "d", out, sizeof out), BRIG_SIGNALED);
+    assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED); /* it still serves */
+}
+
+static void test_forked_ahead(void **state)
+{
+    struct bench *b = *state;
+    serve(b);
+    assert_int_equal(brig_warm(b->brig, b->spec, 2, NULL), 0);
+    struct brig_run *run = start_call(b, "h");
+    assert_true(brig_run_was_warm(run));
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_contains((const char *)brig_run_result(run)->out.data, "pid 3 loaded 42");
+    brig_run_free(run);
+}
+
+/* One that only answers, and would go on for ever: it is gone when the last cell is. */
+static void test_an_answer_before_the_end(void **state)
+{
+    struct bench *b = *state;
+    size_t len = 0;
+    set(b->spec, "channel", "on");
+    serve(b);
+    assert_int_equal(brig_warm(b->brig, b->spec, 1, NULL), 0);
+    struct brig_run *run = start_call(b, "a");
+    const char *answer = NULL;
+    while (!answer && !brig_run_wait(run, 20))
+        answer = brig_run_answer(run, &len);
+    assert_non_null(answer);
+    assert_memory_equal(answer, "{\"a\": 1}", len);
+    assert_null(brig_run_result(run));
+    int pid = brig_run_pid(run);
+    brig_run_free(run);
+    assert_int_equal(brig_warm(b->brig, b->spec, 0, NULL), 0);
+    assert_int_equal(kill(pid, 0), -1);
+}
+
+static void test_what_a_call_cannot_have(void **state)
+{
+    static const char *const keys[][2] = {
+        {"ro", "/usr"}, {"rw", "/tmp"}, {"tmpfs", "/x"}, {"view", "host"}, {"network", "host"}};
+    struct bench *b = *state;
+    serve(b);
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        const char *argv[] = {"call"};
+        struct brig_spec *spec = new_spec(argv, 1);
+        struct brig_error err = {0};
+        struct brig_run *run = NULL;
+        set(spec, keys[i][0], keys[i][1]);
+        brig_spec_set_template(spec, b->template);
+        assert_true(brig_start(b->brig, spec, &run, &err) < 0);
+        assert_contains(err.text, keys[i][0]);
+        brig_spec_free(spec);
+    }
+}
+
+static void test_not_ready_with_threads(void **state)
+{
+    struct bench *b = *state;
+    struct brig_error err = {0};
+    start_template(b, "threads");
+    assert_true(wait_until_ready(b, &err) < 0);
+    assert_int_equal(brig_run_wait(b->run, 30000), 1);
+    assert_contains((const char *)brig_run_result(b->run)->err.data, "busy");
+}
+
+static void test_a_template_that_talks_nonsense(void **state)
+{
+    struct bench *b = *state;
+    struct brig_error err = {0};
+    struct brig_run *run = NULL;
+    start_template(b, "junk");
+    assert_true(wait_until_ready(b, &err) < 0);
+    brig_run_free(b->run);
+    brig_template_free(b->template);
+    start_template(b, "liar");
+    assert_int_equal(wait_until_ready(b, &err), 1);
+    brig_spec_set_template(b->spec, b->template);
+    assert_true(try_start(b, "h", &run, &err) < 0);
+    assert_string_equal(err.stage, "template");
+}
+
+static void test_calls_end_with_their_template(void **state)
+{
+    struct bench *b = *state;
+    struct brig_error err = {0};
+    serve(b);
+    struct brig_run *run = start_call(b, "w");
+    for (int i = 0; i < 2; i++)
+        brig_run_cancel(b->run, NULL);
+    assert_int_equal(brig_run_wait(b->run, 30000), 1);
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_int_equal(brig_run_result(run)->status, BRIG_ERROR);
+    brig_run_free(run);
+    assert_true(try_start(b, "h", &run, &err) < 0);
+    assert_contains(err.text, "has ended");
+}
+
+static void test_a_fork_of_the_caller_has_no_template(void **state)
+{
+    struct bench *b = *state;
+    serve(b);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct brig_run *run = NULL;
+        struct brig_error err = {0};
+        int ret = try_start(b, "h", &run, &err);
+        _exit(ret < 0 && strstr(err.text, "fork") ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    char out[256];
+    assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
+
+int main(int argc, char **argv)
+{
+    static char path[4096];
+    if (argc > 2 && strcmp(argv[1], "serve") == 0)
+        return be_template(argv[2]);
+    if (readlink("/proc/self/exe", path, sizeof path - 1) < 0)
+        return 1;
+    program = path;
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_call_has_what_the_template_loaded),
+        TEST(test_a_call_has_its_own_namespaces),
+        TEST(test_nothing_of_a_call_is_there_for_the_next),
+        TEST(test_a_call_is_held_like_any_guest),
+        TEST(test_the_layers_are_told_as_they_are),
+        TEST(test_limits_are_of_each_call),
+        TEST(test_forked_ahead),
+        TEST(test_an_answer_before_the_end),
+        TEST(test_what_a_call_cannot_have),
+        TEST(test_not_ready_with_threads),
+        TEST(test_a_template_that_talks_nonsense),
+        TEST(test_calls_end_with_their_template),
+        TEST(test_a_fork_of_the_caller_has_no_template),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
