@@ -109,8 +109,10 @@ def run_job(job: bytes, channel: int) -> int:
     try:
         _flush()
         _send(channel, envelope)
-    except OSError:
-        return SENT_NOTHING  # the caller does not take it, and knows why
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # else the caller does not take it, and knows why
+            os.write(2, f"brig: the result cannot be sent: {error}\n".encode())
+        return SENT_NOTHING
     return code
 
 

@@ -117,9 +117,8 @@ def outcome_of(result: Result) -> Outcome:
 def _silent(result: Result) -> tuple[Kind, str]:
     words = result.stderr_text.strip()[-500:]
     last = f"; its last words on stderr: {words}" if words else ""
-    if result.exit_code:
-        return "exited", f"the process exited with {result.exit_code} before the function returned{last}"
-    return "no_result", f"the process exited with 0 before the function returned: {_NOTHING_SENT}{last}"
+    text = f"the process exited with {result.exit_code}, and {_NOTHING_SENT}{last}"
+    return ("exited" if result.exit_code else "no_result"), text
 
 
 def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outcome:
