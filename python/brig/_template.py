@@ -171,9 +171,7 @@ class Template:
     def with_limits(self, **limits: Any) -> Template:
         """The same template with other limits or labels for the calls that are made through it.
         It ends with this one."""
-        for name in limits:
-            if name in KEYS and not KEYS[name].limit and name != "labels":
-                raise TypeError(f"{name!r} is no limit, and belongs to the template")
+        check_limits(limits)
         other = Template.__new__(Template)
         vars(other).update(vars(self))
         other._parent = self
@@ -371,6 +369,13 @@ def _module_names(preload: Iterable[str]) -> tuple[str, ...]:
         if not all(part.isidentifier() for part in name.split(".")):
             raise UsageError(f"preload: {name!r} is no name of a module", "template")
     return names
+
+
+def check_limits(limits: Iterable[str]) -> None:
+    """Raise TypeError for settings that calls of one template cannot differ in."""
+    for name in limits:
+        if name in KEYS and not KEYS[name].limit and name != "labels":
+            raise TypeError(f"{name!r} is no limit, and belongs to the template")
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
