@@ -1,9 +1,9 @@
 """In the guest: an interpreter that calls one function and sends what it gives.
 
-prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at once.
-run_job() rebuilds the function of a job, calls it and sends one envelope on the result channel
-(docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare() once, and
-run_job() in each child that it forks.
+prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at
+once. run_job() rebuilds the function of a job, calls it and sends one envelope on the result
+channel (docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare()
+once, and run_job() in each child that it forks.
 
 A job comes from the caller and is trusted; it is pickled. What goes back is JSON. This file and
 _value.py are imported without the rest of the package, and import as little as they can: a new
@@ -73,11 +73,12 @@ def _refuse_threads(module: str) -> None:
     if count == 1:
         return
     threading = sys.modules.get("threading")
-    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()] if threading else []
-    shown = ", ".join(sorted(names)[:10]) or "not Python's"
+    known = threading.enumerate() if threading is not None else []
+    names = sorted(one.name for one in known if one.native_id != os.getpid())
     raise Refused(
-        f"preload: {module}: starts {count - 1} thread{'s' if count > 2 else ''} ({shown}) when it is "
-        f"imported, which a fork would not have; import it in the function instead"
+        f"preload: {module}: starts {count - 1} thread{'s' if count > 2 else ''} "
+        f"({', '.join(names[:10]) or 'not of Python'}) when it is imported, "
+        "which a fork would not have; import it in the function instead"
     )
 
 
@@ -103,14 +104,15 @@ def run_job(job: bytes, channel: int) -> int:
     try:
         envelope, code = _call(job)
     except BaseException as error:  # of a function that raises while it is asked what it raised
-        envelope, code = _error("raised", f"{type(error).__name__}, while its result was looked at", "", ""), RAISED
+        text = f"{type(error).__name__}, while its result was looked at"
+        envelope, code = _error("raised", text), RAISED
     if os.getpid() != process:
         return 0  # a fork that the function made came back as well: the result is not its to send
     try:
         _flush()
         _send(channel, envelope)
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # else the caller does not take it, and knows why
+        if not isinstance(error, BrokenPipeError):  # the caller does not take it, and knows why
             os.write(2, f"brig: the result cannot be sent: {error}\n".encode())
         return SENT_NOTHING
     return code
@@ -120,23 +122,24 @@ def _call(job: bytes) -> tuple[bytes, int]:
     try:
         function, args, keywords = load(job)
     except BaseException as error:
-        return _error("unsendable", f"the function cannot be rebuilt in the guest: {describe(error)}", "", _trace(error)), RAISED
+        text = f"the function cannot be rebuilt in the guest: {describe(error)}"
+        return _error("unsendable", text, "", _trace(error)), RAISED
     try:
         value = function(*args, **keywords)
         if hasattr(type(value), "__await__"):
             value = _await(value)
     except SystemExit as error:
-        shown = _shown(error.code)
-        return _error("exited", f"the function called sys.exit({shown})", "SystemExit", ""), RAISED
+        text = f"the function called sys.exit({_shown(error.code)})"
+        return _error("exited", text, "SystemExit"), RAISED
     except BaseException as error:
         return _error("raised", describe(error), type(error).__name__, _trace(error)), RAISED
     try:
         return _success(value), 0
     except _value.NotSendable as error:
-        return _error("unserialisable", str(error), type(value).__name__, ""), RAISED
+        return _error("unserialisable", str(error), type(value).__name__), RAISED
     except BaseException as error:
         text = f"the result cannot be looked at: {describe(error)}"
-        return _error("unserialisable", text, type(value).__name__, ""), RAISED
+        return _error("unserialisable", text, type(value).__name__), RAISED
 
 
 def _await(value: Any) -> Any:
@@ -171,17 +174,10 @@ def _success(value: Any) -> bytes:
     return b'{"status":"success","output":%b}' % _value.encode(value).encode()
 
 
-def _error(kind: str, text: str, name: str, trace: str) -> bytes:
-    metadata = {"kind": kind, "type": name, "traceback": trace}
-    return f'{{"status":"error","error":{_quoted(text)},"metadata":{_value.encode(_plain(metadata))}}}'.encode()
-
-
-def _plain(texts: dict[str, str]) -> dict[str, str]:
-    return {name: _cut(text) for name, text in texts.items()}
-
-
-def _quoted(text: str) -> str:
-    return _value.encode(_cut(text))
+def _error(kind: str, text: str, name: str = "", trace: str = "") -> bytes:
+    metadata = {"kind": kind, "type": _cut(name), "traceback": _cut(trace)}
+    envelope = {"status": "error", "error": _cut(text), "metadata": metadata}
+    return _value.encode(envelope).encode()
 
 
 def _cut(text: str) -> str:
@@ -265,7 +261,10 @@ def make_cell() -> types.CellType:
 
 
 def make_function(
-    code: types.CodeType, space: dict[str, Any], name: str, closure: tuple[types.CellType, ...] | None
+    code: types.CodeType,
+    space: dict[str, Any],
+    name: str,
+    closure: tuple[types.CellType, ...] | None,
 ) -> types.FunctionType:
     """A function without what it refers to, so that this may refer to the function."""
     space.setdefault("__builtins__", builtins)
@@ -293,7 +292,11 @@ def make_class(
 
 
 def make_enum(
-    meta: Any, name: str, bases: tuple[type, ...], members: list[tuple[str, Any]], first: dict[str, Any]
+    meta: Any,
+    name: str,
+    bases: tuple[type, ...],
+    members: list[tuple[str, Any]],
+    first: dict[str, Any],
 ) -> Any:
     body = meta.__prepare__(name, bases)
     for key, value in [*first.items(), *members]:
@@ -332,12 +335,13 @@ def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any
 
 
 def main() -> None:
-    """One call: stdin has the settings and the job. Ends the process, whatever the function left."""
+    """One call: stdin has the settings and the job. Ends the process with it."""
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     os.set_inheritable(channel, False)
     settings, job = _read_stdin()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[attr-defined]
+    streams: Any = (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
     try:
         prepare(settings)
     except Refused as error:

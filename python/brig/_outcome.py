@@ -127,7 +127,8 @@ def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outc
     if envelope["status"] == "error":
         return _read_error(envelope, failed)
     if result.exit_code != 0:
-        return failed("exited", f"the process exited with {result.exit_code} after it had sent its result")
+        text = f"the process exited with {result.exit_code} after it had sent its result"
+        return failed("exited", text)
     try:
         return Outcome(ok=True, value=decode(envelope.get("output")), result=result)
     except (BadValue, RecursionError) as error:

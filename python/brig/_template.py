@@ -1,7 +1,7 @@
 """Template: an interpreter whose functions run in sandboxes of their own.
 
-A template is settings, an interpreter as guests have it (_interpreter.py), and a backend that starts
-one call. A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
+A template is settings, an interpreter as guests have it (_interpreter.py), and a backend that
+starts one call. A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
 """
 
 from __future__ import annotations
@@ -74,16 +74,20 @@ class _FreshBackend:
         pass
 
 
-def _make_backend(interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]) -> Backend:
+def _make_backend(
+    interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]
+) -> Backend:
     return _FreshBackend(interpreter, preload)
 
 
-def guest_settings(interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]) -> dict[str, Any]:
+def guest_settings(
+    interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]
+) -> dict[str, Any]:
     """For _guest.prepare()."""
     folder = keys.get("cwd") or keys.get("workdir")
     return {
         "path": interpreter.path,
-        "prefix": (sys.prefix, sys.exec_prefix),
+        "prefix": (os.path.realpath(sys.prefix), os.path.realpath(sys.exec_prefix)),
         "cwd": GUEST_FOLDER if folder is None else os.path.abspath(os.fspath(folder)),
         "preload": preload,
     }
@@ -118,7 +122,7 @@ class Call(Run):
         self._place.close()
 
     def outcome(self, timeout: float | None = None) -> Outcome:
-        """What became of it, once it is over. TimeoutError if that takes longer; it goes on then."""
+        """What became of it, once it is over. TimeoutError if it goes on after that time."""
         return outcome_of(self.wait(timeout))
 
     def value(self, timeout: float | None = None) -> Any:
@@ -215,7 +219,9 @@ class Template:
             place.close()
             raise
 
-    def map(self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False) -> Iterator[Any]:
+    def map(
+        self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
+    ) -> Iterator[Any]:
         """The values for the elements of the iterables, in order; the first failure is raised, or
         with outcomes=True all are given as outcomes. Elements are taken as calls can be started;
         to leave the iterator ends the calls that go on."""
@@ -314,7 +320,11 @@ class Template:
             return failed.outcome
 
     def _run(
-        self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any], on_event: OnEvent | None
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        on_event: OnEvent | None,
     ) -> Outcome:
         try:
             job = self._job(function, args, keywords)
@@ -331,7 +341,11 @@ class Template:
                 raw.close()
 
     async def _arun(
-        self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any], on_event: OnEvent | None
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        on_event: OnEvent | None,
     ) -> Outcome:
         try:
             job = self._job(function, args, keywords)

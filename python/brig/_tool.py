@@ -49,7 +49,8 @@ class Tool:
 
     def to_dict(self) -> dict[str, Any]:
         """What an agent chooses by."""
-        return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
+        names = ("name", "description", "input_schema")
+        return {name: getattr(self, name) for name in names}
 
 
 @overload
@@ -63,7 +64,12 @@ def tool(
 
 
 def tool(
-    function: Any = None, /, *, name: str | None = None, description: str | None = None, **limits: Any
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **limits: Any,
 ) -> Any:
     """Mark a function as a tool, with limits of its own: @brig.tool(timeout=5, memory="256M").
 
@@ -81,7 +87,10 @@ def tool(
 
 
 def make_tool(
-    function: Callable[..., Any], name: str | None, description: str | None, limits: Mapping[str, Any]
+    function: Callable[..., Any],
+    name: str | None,
+    description: str | None,
+    limits: Mapping[str, Any],
 ) -> Tool:
     """A tool of a function; UsageError says why it cannot be one."""
     if not callable(function):
@@ -169,7 +178,8 @@ class ToolHost:
     def list_tools(self, query: str | None = None) -> list[Tool]:
         """All of them, or those with a text in their name or description."""
         text = (query or "").lower()
-        return [t for t in self._tools.values() if text in t.name.lower() or text in t.description.lower()]
+        tools = self._tools.values()
+        return [one for one in tools if text in f"{one.name}\n{one.description}".lower()]
 
     # ---- calls ----
 

@@ -115,13 +115,14 @@ def fault_of(schema: Schema, value: Any, where: str = "") -> str | None:
     if "anyOf" in schema:
         faults = [fault_of(one, value, where) for one in schema["anyOf"]]
         return None if None in faults else faults[0]
-    if "enum" in schema and not any(value == one and type(value) is type(one) for one in schema["enum"]):
+    if "enum" in schema and (type(value), value) not in [(type(one), one) for one in schema["enum"]]:
         return f"{where}: {value!r:.40} is none of {', '.join(map(repr, schema['enum']))}"
     kind = schema.get("type")
     if kind is not None and not _is_of(kind, value):
         return f"{where}: {value!r:.40} is no {_WORDS[kind]}"
     if kind == "array" and "items" in schema:
-        return _first(fault_of(schema["items"], item, f"{where}/{i}") for i, item in enumerate(value))
+        inner = schema["items"]
+        return _first(fault_of(inner, item, f"{where}/{i}") for i, item in enumerate(value))
     if kind == "object":
         return _fault_in_object(schema, value, where)
     return None

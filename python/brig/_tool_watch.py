@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ToolEvent:
     """One event of one call. `event` is that of the run (docs/RESULT.md); the last one of a call is
-    "ended", with its `result`. `dropped` counts what was given up before it because nobody took it."""
+    "ended", with its `result`. `dropped` counts those before it that nobody took in time."""
 
     call_id: str
     tool: str

@@ -1,5 +1,6 @@
 """Functions that a guest imports: it has next to nothing to import with them."""
 import functools
+import time
 
 CALLS = []
 SECRET = "of the caller"
@@ -13,6 +14,21 @@ def double(n):
 @functools.wraps(double)
 def renamed(n):
     return "renamed", n
+
+
+def plain(n):
+    """Doubles.
+
+    A number, that is.
+    """
+    return n * 2
+
+
+def talk(times):
+    for number in range(times):
+        print("line", number)
+        time.sleep(0.05)
+    return times
 
 
 class Counter:

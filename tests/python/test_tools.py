@@ -14,13 +14,7 @@ from conftest import system
 import brig
 
 
-@brig.tool
-def plain(n):
-    """Doubles.
-
-    A number, that is.
-    """
-    return n * 2
+plain = brig.tool(guest_tools.plain)
 
 
 @pytest.fixture
@@ -166,15 +160,8 @@ def test_tools_on_a_template_that_is_given(guest):
 # ---- watching ----
 
 
-def talk(times):
-    for number in range(times):
-        print("line", number)
-        time.sleep(0.05)
-    return times
-
-
 def test_watch_in_a_thread(host):
-    host.register(talk)
+    host.register(guest_tools.talk)
     seen = []
     watch = host.watch()
     thread = threading.Thread(target=lambda: seen.extend(watch))
@@ -191,7 +178,7 @@ def test_watch_in_a_thread(host):
 
 
 def test_watch_in_an_event_loop_is_live(host):
-    host.register(talk)
+    host.register(guest_tools.talk)
 
     async def main():
         order = []

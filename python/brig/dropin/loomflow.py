@@ -25,8 +25,8 @@ SETTINGS: dict[str, Any] = {
     "kill_after": 1,
     "max_concurrent": 16,
 }
-"""Keywords of brig.Template() for every sandbox. The network is the host's, since there is no parameter
-to ask for it; {"network": "none"} takes it away."""
+"""Keywords of brig.Template() for every sandbox. The network is the host's, since there is no
+parameter to ask for it; {"network": "none"} takes it away."""
 
 
 class ConfigError(Exception):
@@ -98,7 +98,7 @@ class SubprocessSandbox:
         found = await _awaited(self._inner.get(tool))
         function = getattr(found, "fn", None)
         if not callable(function):
-            return ToolResult.error_(call_id, f"unknown tool: {tool}", duration_ms=0.0, started_at=started_at)
+            return ToolResult.error_(call_id, f"unknown tool: {tool}", started_at=started_at)
         try:
             outcome = await self._get_template().atry_call(function, **dict(args))
             error = None if outcome.ok else self._message(tool, outcome)
