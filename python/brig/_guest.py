@@ -55,6 +55,8 @@ def prepare(settings: dict[str, Any]) -> None:
     sys.path[:] = settings["path"]
     sys.prefix, sys.exec_prefix = settings["prefix"]
     sys.path_importer_cache.clear()
+    sys.argv[:] = [""]
+    _add_exits()
     os.chdir(settings["cwd"])
     preload = settings["preload"]
     if preload:
@@ -66,6 +68,14 @@ def prepare(settings: dict[str, Any]) -> None:
         except BaseException as error:
             raise Refused(f"preload: {name}: {describe(error)}") from error
         _refuse_threads(name)
+
+
+def _add_exits() -> None:
+    """exit() and quit() come from the site module, which this interpreter does without."""
+    import _sitebuiltins
+
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D"))
 
 
 def _refuse_threads(module: str) -> None:
@@ -100,8 +110,8 @@ def run_job(job: bytes, channel: int) -> int:
     The function's prints go to the streams of the process. Nothing of it is raised here.
     """
     process = os.getpid()
-    _new_randomness()
     try:
+        _new_randomness()
         envelope, code = _call(job)
     except BaseException as error:  # of a function that raises while it is asked what it raised
         text = f"{type(error).__name__}, while its result was looked at"
@@ -154,9 +164,9 @@ def _await(value: Any) -> Any:
 def _new_randomness() -> None:
     """Children of one template would all draw the same numbers."""
     for name in ("random", "numpy.random"):
-        module = sys.modules.get(name)
-        if module is not None:
-            module.seed()
+        seed = getattr(sys.modules.get(name), "seed", None)
+        if seed is not None:
+            seed()
 
 
 def _flush() -> None:

@@ -133,7 +133,7 @@ class Interpreter:
     def _find_executable(self) -> str:
         """That of a virtual environment, if the guest can follow its links; else the real one."""
         if not sys.executable:
-            raise UsageError("this interpreter does not know its program (sys.executable)", "python")
+            raise UsageError("this Python does not know its own program (sys.executable)", "python")
         folder, name = os.path.split(sys.executable)
         program = path = os.path.join(os.path.realpath(folder), name)
         for _ in range(10):

@@ -83,10 +83,17 @@ class CallFailed(Exception):
         self.result = outcome.result
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.error}"
+        # Mostly shown on a terminal, which must not take orders from what a guest wrote.
+        return f"{self.kind}: {''.join(map(_visible, self.error or ''))}"
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return type(self), (self.outcome,)
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in "\n\t":
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def not_started(kind: Kind, error: str) -> Outcome:

@@ -168,9 +168,10 @@ class Template:
     def _try_preload(self) -> None:
         """A preload that cannot be is an error of the template, not of each call."""
         outcome = self.try_call(int)
-        if not outcome.ok and outcome.kind == "template":
+        if not outcome.ok:
             self.close()
-            raise RefusedError(outcome.error or "", "template")
+            text = outcome.error or ""
+            raise RefusedError(text if outcome.kind == "template" else f"preload: {text}", "template")
 
     def with_limits(self, **limits: Any) -> Template:
         """The same template with other limits or labels for the calls that are made through it.

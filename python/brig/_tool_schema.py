@@ -115,8 +115,9 @@ def fault_of(schema: Schema, value: Any, where: str = "") -> str | None:
     if "anyOf" in schema:
         faults = [fault_of(one, value, where) for one in schema["anyOf"]]
         return None if None in faults else faults[0]
-    if "enum" in schema and (type(value), value) not in [(type(one), one) for one in schema["enum"]]:
-        return f"{where}: {value!r:.40} is none of {', '.join(map(repr, schema['enum']))}"
+    choices = schema.get("enum")
+    if choices is not None and (type(value), value) not in [(type(one), one) for one in choices]:
+        return f"{where}: {value!r:.40} is none of {', '.join(map(repr, choices))}"
     kind = schema.get("type")
     if kind is not None and not _is_of(kind, value):
         return f"{where}: {value!r:.40} is no {_WORDS[kind]}"

@@ -294,7 +294,7 @@ def _element_size(dtype: str) -> int:
 
 
 def decode(value: Any) -> Any:
-    """The value, from what json.loads() made of encode()'s text; BadValue if it is anything else."""
+    """The value, from what json.loads() made of the text; BadValue if encode() did not write it."""
     return _decode(value, 0)
 
 

@@ -124,6 +124,7 @@ def test_case_28_each_way_to_fail_has_its_own_words(template):
 @pytest.mark.parametrize("function, kind, words", [
     (lambda: sys.exit(3), "exited", "the function called sys.exit(3)"),
     (lambda: sys.exit(), "exited", "sys.exit()"),
+    (lambda: exit("bye"), "exited", "the function called sys.exit('bye')"),
     (lambda: exit_with_text(), "raised", "NameError"),
     (lambda: [].pop(), "raised", "IndexError: pop from empty list"),
     (lambda: (_ for _ in ()).throw(KeyboardInterrupt), "raised", "KeyboardInterrupt"),
@@ -150,6 +151,15 @@ def test_failure_is_raised_with_all_there_is_to_know(template):
     assert failed.traceback.count("File") == 1 and "in work" in failed.traceback
     copy = pickle.loads(pickle.dumps(failed))
     assert (copy.kind, copy.error, str(copy)) == (failed.kind, failed.error, str(failed))
+
+
+def test_case_15_message_for_a_terminal_has_no_orders_for_it(template):
+    def fail():
+        raise ValueError("\x1b[2Jcl\u202eear\x07")
+    with pytest.raises(brig.CallFailed) as caught:
+        template.call(fail)
+    assert str(caught.value) == r"raised: ValueError: \x1b[2Jcl\u202eear\x07"
+    assert caught.value.error == "ValueError: \x1b[2Jcl\u202eear\x07"
 
 
 def test_case_29_prints_are_captured(template, capfd):
@@ -359,6 +369,9 @@ def test_preload_that_starts_threads_is_refused(guest, modules):
     (modules / "brig_threads.py").write_text(
         "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), name='ticker', daemon=True).start()\n")
     (modules / "brig_raises.py").write_text("1 / 0\n")
+    (modules / "brig_exits.py").write_text("import os\nos._exit(4)\n")
+    with pytest.raises(brig.RefusedError, match="preload: the process exited with 4"):
+        brig.Template(preload="brig_exits", **guest)
     with pytest.raises(brig.RefusedError, match=r"preload: brig_threads: starts 1 thread \(ticker\)"):
         brig.Template(preload=["json", "brig_threads"], **guest)
     with pytest.raises(brig.RefusedError, match="preload: brig_raises: ZeroDivisionError"):
