@@ -26,6 +26,8 @@ from ._outcome import CallFailed, Outcome
 from ._pool import Pool
 from ._result import Isolation, Limits, Result, Usage
 from ._template import Call, Template
+from ._tool import Tool, ToolHost, ToolResult, tool
+from ._tool_watch import ToolEvent, Watch
 from ._value import Array
 
 __all__ = [
@@ -48,10 +50,16 @@ __all__ = [
     "Run",
     "RunFailed",
     "Template",
+    "Tool",
+    "ToolEvent",
+    "ToolHost",
+    "ToolResult",
     "UsageError",
     "Usage",
+    "Watch",
     "__version__",
     "aio",
     "run",
     "start",
+    "tool",
 ]

@@ -38,14 +38,21 @@ LEAST_PIDS = 100
 class ForkBackend:
     """One template, and what is needed to start it again.
 
-    `command` is the interpreter, `keys` what it is run with, `settings` what it reads first; `parked`
-    calls are forked ahead.
+    `command` is the interpreter, `shown` the keywords that it is run with, `settings` what it reads
+    first. `parked` calls with the keywords `keys` are forked ahead; `calls` go on at once, at most.
     """
 
     def __init__(
-        self, command: list[str], keys: dict[str, Any], settings: bytes, parked: int, calls: int
+        self,
+        command: list[str],
+        shown: dict[str, Any],
+        keys: Mapping[str, Any],
+        settings: bytes,
+        parked: int,
+        calls: int,
     ) -> None:
         self._command = command
+        self._shown = shown
         self._keys = keys
         self._settings = settings
         self._parked = parked
@@ -97,7 +104,7 @@ class ForkBackend:
 
     def _template_keys(self) -> dict[str, Any]:
         """It has no timeout, and the memory that anything has here by default."""
-        keys = {name: self._keys[name] for name in (*OF_TEMPLATE, "env") if name in self._keys}
+        keys = {name: self._shown[name] for name in (*OF_TEMPLATE, "env") if name in self._shown}
         keys.update(timeout="unlimited", pids=self._pids, channel=True, redact=False)
         keys.update(output="1M", on_output_limit="truncate")
         return keys

@@ -1,9 +1,9 @@
 """A function and its arguments as bytes: a job for an interpreter in a guest.
 
 What the guest can import is sent by reference, if it is that very object; all else by value: the
-code of a function with what it refers to (variables of its module that it names, closures, defaults,
-decorators around it), classes, and instances of them. Modules go by name. The way in is pickle's, since
-the caller is whom the guest trusts; nothing comes back this way.
+code of a function with what it refers to (variables of its module that it names, closures,
+defaults, decorators around it), classes, and instances of them. Modules go by name. The way in is
+pickle's, since the caller is whom the guest trusts; nothing comes back this way.
 
 What a function refers to is sent as it is at the moment of the call. It sees its own copy.
 """
@@ -57,7 +57,8 @@ def pack(
         raise NotSendable(_explain_job(job, interpreter, error)) from error
     if len(packed) > JOB_MAX:
         raise NotSendable(
-            f"the function and its arguments take {len(packed) >> 20} MiB; at most {JOB_MAX >> 20} can be sent"
+            f"the function and its arguments take {len(packed) >> 20} MiB; "
+            f"at most {JOB_MAX >> 20} can be sent"
         )
     return packed
 
@@ -91,8 +92,9 @@ def _global_names(code: types.CodeType) -> frozenset[str]:
 
 
 def _globals_of(function: types.FunctionType) -> dict[str, Any]:
-    names = _global_names(function.__code__)
-    return {name: function.__globals__[name] for name in sorted(names) if name in function.__globals__}
+    there = function.__globals__
+    names = sorted(_global_names(function.__code__))
+    return {name: there[name] for name in names if name in there}
 
 
 def _cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellType, Any]]:
@@ -107,7 +109,8 @@ def _cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellTyp
 def _imports_of(function: types.FunctionType, variables: dict[str, Any]) -> list[str]:
     """`import a.b` makes a variable a, and a function that says a.b needs both."""
     names = {name for code in _codes(function.__code__) for name in code.co_names}
-    packages = [v.__name__ for v in variables.values() if isinstance(v, types.ModuleType) and hasattr(v, "__path__")]
+    modules = [value for value in variables.values() if isinstance(value, types.ModuleType)]
+    packages = [module.__name__ for module in modules if hasattr(module, "__path__")]
     return sorted(
         name
         for name in list(sys.modules)
@@ -153,9 +156,10 @@ class _Packer(pickle.Pickler):
         name = getattr(thing, "__module__", None)
         if name == "builtins":
             return True
-        if not isinstance(name, str) or _lookup(sys.modules.get(name), thing.__qualname__) is not thing:
+        if not isinstance(name, str):
             return False
-        return self._interpreter.imports(name)
+        found = _lookup(sys.modules.get(name), thing.__qualname__)
+        return found is thing and self._interpreter.imports(name)
 
     # ---- functions ----
 
@@ -175,23 +179,26 @@ class _Packer(pickle.Pickler):
             "__doc__": function.__doc__,
             "__annotations__": self._annotations(function.__annotations__),
         }
-        skeleton = (function.__code__, self._space(function), function.__name__, function.__closure__)
+        space = self._space(function)
+        skeleton = (function.__code__, space, function.__name__, function.__closure__)
         return _guest.make_function, skeleton, state, None, None, _guest.fill_function
 
     def _space(self, function: types.FunctionType) -> dict[str, Any]:
         there = function.__globals__
         if id(there) not in self._spaces:
             name = there.get("__name__")
-            self._spaces[id(there)] = (there, {"__name__": name if isinstance(name, str) else "__main__"})
+            space = {"__name__": name if isinstance(name, str) else "__main__"}
+            self._spaces[id(there)] = (there, space)
         return self._spaces[id(there)][1]
 
     def _annotations(self, annotations: Mapping[str, Any]) -> dict[str, Any]:
         """Those that are sure to arrive; a function does its work without the others."""
-        return {
-            name: value
-            for name, value in annotations.items()
-            if value is None or isinstance(value, str) or (isinstance(value, type) and self._is_known(value))
-        }
+
+        def arrives(value: Any) -> bool:
+            plain = value is None or isinstance(value, str)
+            return plain or (isinstance(value, type) and self._is_known(value))
+
+        return {name: value for name, value in annotations.items() if arrives(value)}
 
     # ---- classes ----
 
@@ -204,10 +211,9 @@ class _Packer(pickle.Pickler):
 
     def _first(self, thing: type) -> dict[str, Any]:
         """What a class must have when it is made."""
-        own = vars(thing)
-        first = {"__module__": thing.__module__, "__qualname__": thing.__qualname__, "__doc__": thing.__doc__}
-        if "__slots__" in own:
-            first["__slots__"] = own["__slots__"]
+        first = {name: getattr(thing, name) for name in ("__module__", "__qualname__", "__doc__")}
+        if "__slots__" in vars(thing):
+            first["__slots__"] = vars(thing)["__slots__"]
         return first
 
     def _attributes(self, thing: type) -> dict[str, Any]:
@@ -224,10 +230,12 @@ class _Packer(pickle.Pickler):
     def _enum(self, thing: Any) -> Any:
         members = [(name, member._value_) for name, member in thing.__members__.items()]
         skip = {*thing.__members__, "_generate_next_value_", "__new__"}
+        kinds = (types.FunctionType, property, staticmethod, classmethod)
         functions = {
             name: value
             for name, value in self._attributes(thing).items()
-            if name not in skip and isinstance(value, (types.FunctionType, property, staticmethod, classmethod))
+            if name not in skip
+            and isinstance(value, kinds)
             and vars(enum.Enum).get(name) is not value
         }
         skeleton = (type(thing), thing.__name__, thing.__bases__, members, self._first(thing))
@@ -238,21 +246,16 @@ class _Packer(pickle.Pickler):
     def _module(self, module: types.ModuleType) -> Any:
         if self._interpreter.imports(module.__name__):
             return _guest.load_module, (module.__name__,)
-        raise pickle.PicklingError(f"module {module.__name__!r} cannot be imported in the guest{self._why_not(module)}")
-
-    def _why_not(self, module: types.ModuleType) -> str:
-        file = getattr(module, "__file__", None)
-        if module.__name__ == "__main__":
-            return ": it is the program that runs"
-        if not file:
-            return ": it was made by no file"
-        return f": {file} is in no folder of sys.path that is shown to it; see the argument paths of Template"
+        raise pickle.PicklingError(
+            f"module {module.__name__!r} cannot be imported in the guest: {_why_not(module)}"
+        )
 
     def _method(self, method: types.MethodType) -> Any:
         return _guest.make_method, (method.__func__, method.__self__)
 
     def _cached_property(self, thing: Any) -> Any:
-        return functools.cached_property, (thing.func,), {"attrname": thing.attrname}, None, None, _guest.fill_attributes
+        state = {"attrname": thing.attrname}
+        return functools.cached_property, (thing.func,), state, None, None, _guest.fill_attributes
 
     def _cached(self, thing: Any) -> Any:
         if self._is_known(thing):
@@ -273,14 +276,31 @@ _MAKERS: dict[type, Callable[[_Packer, Any], Any]] = {
     functools._lru_cache_wrapper: _Packer._cached,
     # Marks that dataclasses compare by identity.
     type(dataclasses.MISSING): lambda packer, thing: (getattr, (dataclasses, "MISSING")),
-    type(dataclasses._FIELD): lambda packer, thing: (getattr, (dataclasses, thing.name)),  # type: ignore[attr-defined]
+    type(dataclasses._FIELD): lambda packer, thing: (  # type: ignore[attr-defined]
+        getattr,
+        (dataclasses, thing.name),
+    ),
 }
 
 
 # ---- saying what is wrong ----
 
 
-def _explain_job(job: tuple[Any, tuple[Any, ...], dict[str, Any]], interpreter: Interpreter, error: Exception) -> str:
+def _why_not(module: types.ModuleType) -> str:
+    file = getattr(module, "__file__", None)
+    if module.__name__ == "__main__":
+        return "it is the program that runs"
+    if not file:
+        return "it was made by no file"
+    return (
+        f"{file} is in no folder of sys.path that is shown to it; "
+        "see the argument paths of Template"
+    )
+
+
+def _explain_job(
+    job: tuple[Any, tuple[Any, ...], dict[str, Any]], interpreter: Interpreter, error: Exception
+) -> str:
     """Which argument or which variable it is. Pieces are tried one by one: only after a failure."""
     function, args, keywords = job
     pieces = [("the function", function)]
@@ -329,7 +349,8 @@ def _parts(label: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (list, tuple)):
         yield from ((f"{label}[{index}]", part) for index, part in enumerate(value))
     elif isinstance(value, type):
-        yield from ((f"{value.__qualname__}.{name}", part) for name, part in vars(value).items()
-                    if isinstance(part, types.FunctionType))
+        for name, part in vars(value).items():
+            if isinstance(part, types.FunctionType):
+                yield f"{value.__qualname__}.{name}", part
     elif isinstance(getattr(value, "__dict__", None), dict):
         yield from ((f"{label}.{name}", part) for name, part in vars(value).items())

@@ -1,9 +1,9 @@
 """In the guest: an interpreter that calls one function and sends what it gives.
 
-prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at once.
-run_job() rebuilds the function of a job, calls it and sends one envelope on the result channel
-(docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare() once, and
-run_job() in each child that it forks.
+prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at
+once. run_job() rebuilds the function of a job, calls it and sends one envelope on the result
+channel (docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare()
+once, and run_job() in each child that it forks.
 
 A job comes from the caller and is trusted; it is pickled. What goes back is JSON. This file and
 _value.py are imported without the rest of the package, and import as little as they can: a new
@@ -55,6 +55,8 @@ def prepare(settings: dict[str, Any]) -> None:
     sys.path[:] = settings["path"]
     sys.prefix, sys.exec_prefix = settings["prefix"]
     sys.path_importer_cache.clear()
+    sys.argv[:] = [""]
+    _add_exits()
     os.chdir(settings["cwd"])
     preload = settings["preload"]
     if preload:
@@ -68,16 +70,25 @@ def prepare(settings: dict[str, Any]) -> None:
         _refuse_threads(name)
 
 
+def _add_exits() -> None:
+    """exit() and quit() come from the site module, which this interpreter does without."""
+    import _sitebuiltins
+
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D"))
+
+
 def _refuse_threads(module: str) -> None:
     count = len(os.listdir("/proc/self/task"))
     if count == 1:
         return
     threading = sys.modules.get("threading")
-    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()] if threading else []
-    shown = ", ".join(sorted(names)[:10]) or "not Python's"
+    known = threading.enumerate() if threading is not None else []
+    names = sorted(one.name for one in known if one.native_id != os.getpid())
     raise Refused(
-        f"preload: {module}: starts {count - 1} thread{'s' if count > 2 else ''} ({shown}) when it is "
-        f"imported, which a fork would not have; import it in the function instead"
+        f"preload: {module}: starts {count - 1} thread{'s' if count > 2 else ''} "
+        f"({', '.join(names[:10]) or 'not of Python'}) when it is imported, "
+        "which a fork would not have; import it in the function instead"
     )
 
 
@@ -99,19 +110,22 @@ def run_job(job: bytes, channel: int) -> int:
     The function's prints go to the streams of the process. Nothing of it is raised here.
     """
     process = os.getpid()
-    _new_randomness()
     try:
+        _new_randomness()
         envelope, code = _call(job)
     except BaseException as error:  # of a function that raises while it is asked what it raised
-        envelope, code = _error("raised", f"{type(error).__name__}, while its result was looked at", "", ""), RAISED
+        text = f"{type(error).__name__}, while its result was looked at"
+        envelope, code = _error("raised", text), RAISED
     if os.getpid() != process:
         return 0  # a fork that the function made came back as well: the result is not its to send
     try:
         _flush()
         _send(channel, envelope)
         os.close(channel)  # nothing follows: who waits for it need not wait for our end
-    except OSError:
-        return SENT_NOTHING  # the caller does not take it, and knows why
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):  # the caller does not take it, and knows why
+            os.write(2, f"brig: the result cannot be sent: {error}\n".encode())
+        return SENT_NOTHING
     return code
 
 
@@ -119,23 +133,24 @@ def _call(job: bytes) -> tuple[bytes, int]:
     try:
         function, args, keywords = load(job)
     except BaseException as error:
-        return _error("unsendable", f"the function cannot be rebuilt in the guest: {describe(error)}", "", _trace(error)), RAISED
+        text = f"the function cannot be rebuilt in the guest: {describe(error)}"
+        return _error("unsendable", text, "", _trace(error)), RAISED
     try:
         value = function(*args, **keywords)
         if hasattr(type(value), "__await__"):
             value = _await(value)
     except SystemExit as error:
-        shown = _shown(error.code)
-        return _error("exited", f"the function called sys.exit({shown})", "SystemExit", ""), RAISED
+        text = f"the function called sys.exit({_shown(error.code)})"
+        return _error("exited", text, "SystemExit"), RAISED
     except BaseException as error:
         return _error("raised", describe(error), type(error).__name__, _trace(error)), RAISED
     try:
         return _success(value), 0
     except _value.NotSendable as error:
-        return _error("unserialisable", str(error), type(value).__name__, ""), RAISED
+        return _error("unserialisable", str(error), type(value).__name__), RAISED
     except BaseException as error:
         text = f"the result cannot be looked at: {describe(error)}"
-        return _error("unserialisable", text, type(value).__name__, ""), RAISED
+        return _error("unserialisable", text, type(value).__name__), RAISED
 
 
 def _await(value: Any) -> Any:
@@ -150,9 +165,9 @@ def _await(value: Any) -> Any:
 def _new_randomness() -> None:
     """Children of one template would all draw the same numbers."""
     for name in ("random", "numpy.random"):
-        module = sys.modules.get(name)
-        if module is not None:
-            module.seed()
+        seed = getattr(sys.modules.get(name), "seed", None)
+        if seed is not None:
+            seed()
 
 
 def _flush() -> None:
@@ -170,17 +185,10 @@ def _success(value: Any) -> bytes:
     return b'{"status":"success","output":%b}' % _value.encode(value).encode()
 
 
-def _error(kind: str, text: str, name: str, trace: str) -> bytes:
-    metadata = {"kind": kind, "type": name, "traceback": trace}
-    return f'{{"status":"error","error":{_quoted(text)},"metadata":{_value.encode(_plain(metadata))}}}'.encode()
-
-
-def _plain(texts: dict[str, str]) -> dict[str, str]:
-    return {name: _cut(text) for name, text in texts.items()}
-
-
-def _quoted(text: str) -> str:
-    return _value.encode(_cut(text))
+def _error(kind: str, text: str, name: str = "", trace: str = "") -> bytes:
+    metadata = {"kind": kind, "type": _cut(name), "traceback": _cut(trace)}
+    envelope = {"status": "error", "error": _cut(text), "metadata": metadata}
+    return _value.encode(envelope).encode()
 
 
 def _cut(text: str) -> str:
@@ -264,7 +272,10 @@ def make_cell() -> types.CellType:
 
 
 def make_function(
-    code: types.CodeType, space: dict[str, Any], name: str, closure: tuple[types.CellType, ...] | None
+    code: types.CodeType,
+    space: dict[str, Any],
+    name: str,
+    closure: tuple[types.CellType, ...] | None,
 ) -> types.FunctionType:
     """A function without what it refers to, so that this may refer to the function."""
     space.setdefault("__builtins__", builtins)
@@ -292,7 +303,11 @@ def make_class(
 
 
 def make_enum(
-    meta: Any, name: str, bases: tuple[type, ...], members: list[tuple[str, Any]], first: dict[str, Any]
+    meta: Any,
+    name: str,
+    bases: tuple[type, ...],
+    members: list[tuple[str, Any]],
+    first: dict[str, Any],
 ) -> Any:
     body = meta.__prepare__(name, bases)
     for key, value in [*first.items(), *members]:
@@ -331,7 +346,7 @@ def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any
 
 
 def main() -> None:
-    """One call: stdin has the settings and the job. Ends the process, whatever the function left."""
+    """One call: stdin has the settings and the job. Ends the process with it."""
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     os.set_inheritable(channel, False)
     settings, job = _read_stdin()
@@ -402,8 +417,9 @@ def _empty_stdin() -> None:
 
 
 def _prepare_streams() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[attr-defined]
+    streams: Any = (sys.stdout, sys.stderr)
+    for stream in streams:
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
 
 
 def _read_stdin() -> tuple[dict[str, Any], bytes]:

@@ -5,8 +5,8 @@ shown because it is the interpreter's own or on sys.path; but never a home, what
 root of other things ("/", "/tmp", "/var", ...), only because Python was started in it. What lies
 there goes to the guest by value, or is named in an error. `paths` names the folders instead.
 
-Only real paths are shown and handed over: the library refuses to follow a link on the way to what it
-shows, since a guest of an earlier run might have made it.
+Only real paths are shown and handed over: the library refuses to follow a link on the way to what
+it shows, since a guest of an earlier run might have made it.
 """
 
 from __future__ import annotations
@@ -133,15 +133,16 @@ class Interpreter:
     def _find_executable(self) -> str:
         """That of a virtual environment, if the guest can follow its links; else the real one."""
         if not sys.executable:
-            raise UsageError("this interpreter does not know its own program (sys.executable)", "python")
+            raise UsageError("this Python does not know its own program (sys.executable)", "python")
         folder, name = os.path.split(sys.executable)
-        path = os.path.join(os.path.realpath(folder), name)
+        program = path = os.path.join(os.path.realpath(folder), name)
         for _ in range(10):
-            if not self.shows(path) or os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
+            folder = os.path.dirname(path)
+            if not self.shows(path) or os.path.realpath(folder) != folder:
                 break
             if not os.path.islink(path):
-                return os.path.join(os.path.realpath(folder), name)
-            path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+                return program
+            path = os.path.normpath(os.path.join(folder, os.readlink(path)))
         real = os.path.realpath(sys.executable)
         self._show(real)
         return real

@@ -6,6 +6,7 @@ is looked at, member by member, and the value is read by _value.decode(), which 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Literal
 
@@ -83,10 +84,17 @@ class CallFailed(Exception):
         self.result = outcome.result
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.error}"
+        # Mostly shown on a terminal, which must not take orders from what a guest wrote.
+        return f"{self.kind}: {''.join(map(_visible, self.error or ''))}"
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return type(self), (self.outcome,)
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in "\n\t":
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def not_started(kind: Kind, error: str) -> Outcome:
@@ -103,9 +111,11 @@ def outcome_of(result: Result) -> Outcome:
     def failed(kind: Kind, error: str, **more: Any) -> Outcome:
         return Outcome(ok=False, kind=kind, error=error, result=result, **more)
 
+    if result.status == "error":
+        return failed("template", result.notes or "its end is not known")
     if result.status == "signaled":
         return failed("signal", result.notes or f"killed by signal {result.signal}")
-    if result.status != "exited" and result.status != "error":
+    if result.status != "exited":
         return failed(result.status, result.notes or result.status)
     if result.output_error == _NOTHING_SENT:
         return failed(*_silent(result))
@@ -114,12 +124,23 @@ def outcome_of(result: Result) -> Outcome:
     return _read(envelope, result, failed)
 
 
+def value_of(answer: bytes | None) -> tuple[bool, Any]:
+    """(True, the value) of what a guest has sent, before its run is over; (False, None) if there is
+    more to be said about it."""
+    try:
+        envelope = json.loads(answer) if answer else None
+        if isinstance(envelope, dict) and envelope.get("status") == "success":
+            return True, decode(envelope.get("output"))
+    except (ValueError, BadValue, RecursionError):
+        pass
+    return False, None
+
+
 def _silent(result: Result) -> tuple[Kind, str]:
     words = result.stderr_text.strip()[-500:]
     last = f"; its last words on stderr: {words}" if words else ""
-    if result.exit_code:
-        return "exited", f"the process exited with {result.exit_code} before the function returned{last}"
-    return "no_result", f"the process exited with 0 before the function returned: {_NOTHING_SENT}{last}"
+    text = f"the process exited with {result.exit_code}, and {_NOTHING_SENT}{last}"
+    return ("exited" if result.exit_code else "no_result"), text
 
 
 def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outcome:
@@ -128,7 +149,8 @@ def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outc
     if envelope["status"] == "error":
         return _read_error(envelope, failed)
     if result.exit_code != 0:
-        return failed("exited", f"the process exited with {result.exit_code} after it had sent its result")
+        text = f"the process exited with {result.exit_code} after it had sent its result"
+        return failed("exited", text)
     try:
         return Outcome(ok=True, value=decode(envelope.get("output")), result=result)
     except (BadValue, RecursionError) as error:

@@ -1,7 +1,7 @@
 """Template: an interpreter whose functions run in sandboxes of their own.
 
-A template is settings, an interpreter as guests have it (_interpreter.py), and a backend that starts
-one call. A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
+A template is settings, an interpreter as guests have it (_interpreter.py), and a backend that
+starts one call. A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Callable, Protocol
 
@@ -26,9 +27,9 @@ from ._host import get_host
 from ._interpreter import PACKAGE, Interpreter
 from ._keeper import keep
 from ._keys import KEYS
-from ._outcome import CallFailed, Outcome, not_started, outcome_of
+from ._outcome import CallFailed, Outcome, not_started, outcome_of, value_of
 from ._pool import Pool
-from ._result import make_result
+from ._result import Result, make_result
 from ._spec import make_spec
 
 Function = Callable[..., Any]
@@ -52,6 +53,9 @@ class Backend(Protocol):
         """Start the call of a job with these keywords of brig.run(); its child calls
         _guest.run_job(job, channel). Raises brig.Error if it cannot."""
 
+    def why_it_ended(self) -> str | None:
+        """In words, if what calls are started from is not there any more."""
+
     def close(self) -> None:
         """Nothing is started any more; calls that go on are not touched."""
 
@@ -71,26 +75,42 @@ class _FreshBackend:
         spec = make_spec(self._interpreter.command(), all_keys, None, True)
         return get_host().start(spec, b"%d\n%b%b" % (len(head), head, job), watch)
 
+    def why_it_ended(self) -> str | None:
+        return None
+
     def close(self) -> None:
         pass
 
 
 def _make_backend(
-    interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any], parked: int, calls: int
+    interpreter: Interpreter,
+    preload: tuple[str, ...],
+    keys: Mapping[str, Any],
+    parked: int,
+    calls: int,
 ) -> Backend:
+    """A template that forks; where no cell can be built, which each fork needs, interpreters of their
+    own. The results of calls tell it: isolation.tier."""
     shown = dict(keys)
     settings = marshal.dumps(guest_settings(interpreter, preload, shown))
     show_interpreter(interpreter, shown)
     first = b"%d\n%b" % (len(settings), settings)
-    return ForkBackend(interpreter.command("serve"), shown, first, parked, calls)
+    try:
+        return ForkBackend(interpreter.command("serve"), shown, keys, first, parked, calls)
+    except RefusedError as error:
+        if not error.text.startswith("template: needs a cell"):
+            raise
+    return _FreshBackend(interpreter, preload)
 
 
-def guest_settings(interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]) -> dict[str, Any]:
+def guest_settings(
+    interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]
+) -> dict[str, Any]:
     """For _guest.prepare()."""
     folder = keys.get("cwd") or keys.get("workdir")
     return {
         "path": interpreter.path,
-        "prefix": (sys.prefix, sys.exec_prefix),
+        "prefix": (os.path.realpath(sys.prefix), os.path.realpath(sys.exec_prefix)),
         "cwd": GUEST_FOLDER if folder is None else os.path.abspath(os.fspath(folder)),
         "preload": preload,
     }
@@ -125,7 +145,7 @@ class Call(Run):
         self._place.close()
 
     def outcome(self, timeout: float | None = None) -> Outcome:
-        """What became of it, once it is over. TimeoutError if that takes longer; it goes on then."""
+        """What became of it, once it is over. TimeoutError if it goes on after that time."""
         return outcome_of(self.wait(timeout))
 
     def value(self, timeout: float | None = None) -> Any:
@@ -166,13 +186,21 @@ class Template:
         self._interpreter = Interpreter(paths)
         self._backend = _make_backend(self._interpreter, names, keys, parked, max_concurrent)
         self._closed = False
+        if names and isinstance(self._backend, _FreshBackend):
+            self._try_preload()
+
+    def _try_preload(self) -> None:
+        """A preload that cannot be is an error of the template, not of each call."""
+        outcome = self.try_call(int)
+        if not outcome.ok:
+            self.close()
+            text = outcome.error or ""
+            raise RefusedError(text if outcome.kind == "template" else f"preload: {text}", "template")
 
     def with_limits(self, **limits: Any) -> Template:
         """The same template with other limits or labels for the calls that are made through it.
         It ends with this one."""
-        for name in limits:
-            if name in KEYS and not KEYS[name].limit and name != "labels":
-                raise TypeError(f"{name!r} is no limit, and belongs to the template")
+        check_limits(limits)
         other = Template.__new__(Template)
         vars(other).update(vars(self))
         other._parent = self
@@ -184,8 +212,24 @@ class Template:
 
     def call(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """Call a function in a sandbox and wait. Its value, or CallFailed: whatever the function
-        does; brig.Error is for faults of the request or of brig."""
-        return self.try_call(function, *args, **keywords).check()
+        does; brig.Error is for faults of the request or of brig.
+
+        The value is there as soon as the function has returned. The end of its process, and all
+        that has to be removed after it, is not waited for, as try_call() does."""
+        try:
+            job = self._job(function, args, keywords)
+        except NotSendable as error:
+            return not_started("unsendable", str(error)).check()
+        with self._pool._place():
+            raw = self._start(job, False)
+            try:
+                there, value = value_of(raw.answer())
+                if there:
+                    return value
+                raw.wait(None)
+                return self._outcome(make_result(raw)).check()
+            finally:
+                raw.close()
 
     async def acall(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """call() for an event loop. When the task is cancelled, nothing of the call is left when
@@ -216,7 +260,9 @@ class Template:
             place.close()
             raise
 
-    def map(self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False) -> Iterator[Any]:
+    def map(
+        self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
+    ) -> Iterator[Any]:
         """The values for the elements of the iterables, in order; the first failure is raised, or
         with outcomes=True all are given as outcomes. Elements are taken as calls can be started;
         to leave the iterator ends the calls that go on."""
@@ -315,7 +361,11 @@ class Template:
             return failed.outcome
 
     def _run(
-        self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any], on_event: OnEvent | None
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        on_event: OnEvent | None,
     ) -> Outcome:
         try:
             job = self._job(function, args, keywords)
@@ -324,15 +374,25 @@ class Template:
         with self._pool._place():
             raw = self._start(job, on_event is not None)
             if on_event is not None:
-                return _watch(raw, on_event)
+                return self._outcome(_watch(raw, on_event))
             try:
                 raw.wait(None)
-                return outcome_of(make_result(raw))
+                return self._outcome(make_result(raw))
             finally:
                 raw.close()
 
+    def _outcome(self, result: Result) -> Outcome:
+        """With the reason of its template, if a call had to end because that did."""
+        outcome = outcome_of(result)
+        why = self._backend.why_it_ended() if outcome.kind == "template" else None
+        return outcome if why is None else replace(outcome, error=why)
+
     async def _arun(
-        self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any], on_event: OnEvent | None
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        keywords: dict[str, Any],
+        on_event: OnEvent | None,
     ) -> Outcome:
         try:
             job = self._job(function, args, keywords)
@@ -343,16 +403,16 @@ class Template:
                 if on_event is not None:
                     async for event in run:
                         on_event(event)
-                return outcome_of(await run.wait())
+                return self._outcome(await run.wait())
 
 
-def _watch(raw: _brig.Run, on_event: OnEvent) -> Outcome:
+def _watch(raw: _brig.Run, on_event: OnEvent) -> Result:
     run = Run(raw)
     keep(run)
     with run:
         for event in run:
             on_event(event)
-        return outcome_of(run.wait())
+        return run.wait()
 
 
 def _end_all(calls: list[Call]) -> None:
@@ -370,6 +430,13 @@ def _module_names(preload: Iterable[str]) -> tuple[str, ...]:
         if not all(part.isidentifier() for part in name.split(".")):
             raise UsageError(f"preload: {name!r} is no name of a module", "template")
     return names
+
+
+def check_limits(limits: Iterable[str]) -> None:
+    """Raise TypeError for settings that calls of one template cannot differ in."""
+    for name in limits:
+        if name in KEYS and not KEYS[name].limit and name != "labels":
+            raise TypeError(f"{name!r} is no limit, and belongs to the template")
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:

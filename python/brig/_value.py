@@ -115,7 +115,7 @@ def _tagged(tag: str, *members: str) -> str:
 
 
 def _int(value: int) -> str:
-    # As hexadecimal digits a number of any length is read in linear time, and is no float for anybody.
+    # Hexadecimal digits of any number are read in linear time, and are no float for anybody.
     if -INT_PLAIN <= value < INT_PLAIN:
         return int.__repr__(value)
     return _tagged("int", "hex", f'"{value:x}"')
@@ -134,15 +134,17 @@ def _array(value: Any) -> str:
     code = value.typecode
     if code == "u":
         raise NotSendable("array('u')")
-    return _tagged("array", "code", f'"{code}"', "order", f'"{sys.byteorder}"', "data", _base64(value))
+    order = f'"{sys.byteorder}"'
+    return _tagged("array", "code", f'"{code}"', "order", order, "data", _base64(value))
 
 
 def _ndarray(value: Any) -> str:
     dtype = value.dtype.str
     if not is_plain_dtype(dtype):
         raise NotSendable(f"numpy array of dtype {value.dtype}")
-    shape = "[" + ",".join(str(int(n)) for n in value.shape) + "]"
-    return _tagged("ndarray", "dtype", f'"{dtype}"', "shape", shape, "data", _base64(value.tobytes()))
+    shape = "[" + ",".join(str(int(side)) for side in value.shape) + "]"
+    data = _base64(value.tobytes())
+    return _tagged("ndarray", "dtype", f'"{dtype}"', "shape", shape, "data", data)
 
 
 def _timedelta(value: Any) -> str:
@@ -292,7 +294,7 @@ def _element_size(dtype: str) -> int:
 
 
 def decode(value: Any) -> Any:
-    """The value, from what json.loads() made of encode()'s text. BadValue if it is anything else."""
+    """The value, from what json.loads() made of the text; BadValue if encode() did not write it."""
     return _decode(value, 0)
 
 

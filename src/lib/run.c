@@ -452,11 +452,23 @@ int brig_run_pid(const struct brig_run *run)
     return run->spawned.pid;
 }
 
+/* What it printed before has to be looked at first: it may have been too much. */
+static bool has_unread_output(const struct brig_run *run)
+{
+    int unread = 0;
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
+        int fd = run->pump.streams[i].fd;
+        if (fd >= 0 && ioctl(fd, FIONREAD, &unread) == 0 && unread > 0)
+            return true;
+    }
+    return false;
+}
+
 const char *brig_run_answer(struct brig_run *run, size_t *len)
 {
     bool whole = run->plan.channel && run->spawned.channel < 0 &&
                  run->channel.state == BRIG_CHANNEL_SENT && run->channel.body.len;
-    if (run->phase != PHASE_OVER && whole && !run->answered) {
+    if (run->phase == PHASE_RUNNING && whole && !run->answered && !has_unread_output(run)) {
         finish_answer(run);
         run->answered = true;
     }

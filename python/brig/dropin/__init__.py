@@ -1,6 +1,7 @@
 """Homes for those who come from elsewhere: each module has the names, signatures, defaults, messages
 and result fields of another runner, over brig.
 
+    from brig.dropin.loomflow import SubprocessSandbox
     from brig.dropin.openjarvis import run_sandboxed
     from brig.dropin.secuscan import sandbox_execute
     from brig.dropin.scidex import isolated_run

@@ -1,0 +1,334 @@
+"""Tools: functions that an agent calls by name, each call in a sandbox of its own.
+
+@tool marks a function, a ToolHost offers several of them, calls them on a template, and tells those
+who watch what happens. Whatever a tool does is a ToolResult.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import Any, Callable, TypeVar, overload
+
+from ._errors import Error, RefusedError, UsageError
+from ._events import Event
+from ._outcome import Outcome
+from ._result import Result
+from ._spec import make_spec
+from ._template import Template, check_limits
+from ._tool_schema import Schema, fault_of, schema_of
+from ._tool_watch import ToolEvent, Watch
+from ._value import encode
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+MARK = "__brig_tool__"
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that can be called by name. `limits` are those of its calls, where they differ
+    from the host's."""
+
+    name: str
+    description: str
+    input_schema: Schema
+    fn: Callable[..., Any] = field(repr=False)
+    limits: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What an agent chooses by."""
+        names = ("name", "description", "input_schema")
+        return {name: getattr(self, name) for name in names}
+
+
+@overload
+def tool(function: _Function, /) -> _Function: ...
+
+
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, **limits: Any
+) -> Callable[[_Function], _Function]: ...
+
+
+def tool(
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **limits: Any,
+) -> Any:
+    """Mark a function as a tool, with limits of its own: @brig.tool(timeout=5, memory="256M").
+
+    The function stays what it is: called by its name it runs here, as any other; a ToolHost runs it
+    in a sandbox. Its docstring is the description, its signature the schema of the arguments.
+    """
+    check_limits(limits)
+    make_spec(["true"], dict(limits), None, True)
+
+    def mark(marked: Any) -> Any:
+        setattr(marked, MARK, make_tool(marked, name, description, limits))
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+def make_tool(
+    function: Callable[..., Any],
+    name: str | None,
+    description: str | None,
+    limits: Mapping[str, Any],
+) -> Tool:
+    """A tool of a function; UsageError says why it cannot be one."""
+    if not callable(function):
+        raise TypeError(f"{type(function).__name__} cannot be called, and is no tool")
+    shown = name if name is not None else getattr(function, "__name__", "")
+    if not NAME.fullmatch(shown):
+        raise UsageError(f"{shown!r} is no name of a tool: 1 to 64 letters, digits, _ - .", "tool")
+    text = description if description is not None else inspect.getdoc(function)
+    return Tool(shown, text or "", schema_of(function), function, dict(limits))
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """The answer to one call. `denied`: nothing was started, for the reason in `reason`. `kind` is
+    that of the Outcome, `result` the run's, None if nothing was started."""
+
+    call_id: str
+    tool: str
+    ok: bool
+    output: Any = None
+    error: str | None = None
+    kind: str | None = None
+    denied: bool = False
+    reason: str | None = None
+    duration_ms: float = 0.0
+    started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    result: Result | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON. In `output`, what JSON has no type for is an object with a member "$"."""
+        whole = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        whole["output"] = json.loads(encode(self.output))
+        whole["started_at"] = self.started_at.isoformat()
+        whole["result"] = self.result.to_dict() if self.result is not None else None
+        return whole
+
+
+class ToolHost:
+    """Calls tools by their names, each call in a sandbox.
+
+        host = brig.ToolHost([search, convert], timeout=30)
+        host.call("convert", {"text": "..."})       # a ToolResult, whatever the tool does
+        await host.acall("convert", {"text": "..."})
+
+    Runs on a template of its own, made from the keywords (see Template), or on the one that is
+    given. Secrets are hidden in what a tool gives and prints, unless redact=False is set.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Callable[..., Any]] = (),
+        *,
+        template: Template | None = None,
+        **keys: Any,
+    ) -> None:
+        if template is not None and keys:
+            raise TypeError(f"{', '.join(keys)}: the template is given, and has its own settings")
+        self._own = template is None
+        keys.setdefault("redact", True)
+        self._template = Template(**keys) if template is None else template
+        self._tools: dict[str, Tool] = {}
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._watches: list[Watch] = []
+        self._closed = False
+        for function in tools:
+            self.register(function)
+
+    # ---- what there is ----
+
+    def register(self, function: Callable[..., Any]) -> Tool:
+        """Add a function, marked with @tool or not."""
+        made = getattr(function, MARK, None)
+        if not isinstance(made, Tool):
+            made = make_tool(function, None, None, {})
+        if made.name in self._tools:
+            raise UsageError(f"there is a tool {made.name!r} already", "tool")
+        self._tools[made.name] = made
+        return made
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name."""
+        return self._tools.get(name)
+
+    def list_tools(self, query: str | None = None) -> list[Tool]:
+        """All of them, or those with a text in their name or description."""
+        text = (query or "").lower()
+        tools = self._tools.values()
+        return [one for one in tools if text in f"{one.name}\n{one.description}".lower()]
+
+    # ---- calls ----
+
+    def call(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
+    ) -> ToolResult:
+        """Call a tool and wait. Does not raise for what a tool does, or for what it is given."""
+        call = _Call(self, name, arguments, call_id)
+        if call.refused:
+            return call.denied(call.refused)
+        assert call.tool is not None
+        try:
+            template = self._template.with_limits(**call.tool.limits)
+            outcome = template._run(call.tool.fn, (), call.arguments, self._listener(call))
+        except Error as error:
+            return call.failed(error)
+        return call.answer(outcome)
+
+    async def acall(
+        self, name: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
+    ) -> ToolResult:
+        """call() for an event loop; to cancel it ends the tool first."""
+        call = _Call(self, name, arguments, call_id)
+        if call.refused:
+            return call.denied(call.refused)
+        assert call.tool is not None
+        try:
+            template = self._template.with_limits(**call.tool.limits)
+            outcome = await template._arun(call.tool.fn, (), call.arguments, self._listener(call))
+        except Error as error:
+            return call.failed(error)
+        return call.answer(outcome)
+
+    # ---- watching ----
+
+    def watch(self) -> Watch:
+        """The events of all calls from now on, live: an iterator for threads and for event loops.
+        It ends with close(), of it or of the host."""
+        watch = Watch()
+        with self._lock:
+            if self._closed:
+                watch.close()
+            self._watches.append(watch)
+        return watch
+
+    def _listener(self, call: _Call) -> Callable[[Event], None] | None:
+        """Nobody is told what nobody listens to."""
+        if not self._listening():
+            return None
+
+        def tell(event: Event) -> None:
+            if event.type != "ended":  # the result of the call says more
+                self._publish(ToolEvent(call.call_id, call.name, event.type, event))
+
+        return tell
+
+    def _listening(self) -> list[Watch]:
+        if self._process != os.getpid():  # those who listen are the parent's, as is the lock
+            self._process, self._lock, self._watches = os.getpid(), threading.Lock(), []
+        with self._lock:
+            self._watches = [watch for watch in self._watches if not watch.closed]
+            return list(self._watches)
+
+    def _publish(self, event: ToolEvent) -> None:
+        for watch in self._listening():
+            watch._put(event)
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """No further calls; those who watch see the end."""
+        with self._lock:
+            self._closed = True
+            watches = list(self._watches)
+        for watch in watches:
+            watch.close()
+        if self._own:
+            self._template.close()
+
+    def __enter__(self) -> ToolHost:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> ToolHost:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Call:
+    """One call: looked at before anything is started, and answered once."""
+
+    def __init__(
+        self, host: ToolHost, name: str, arguments: Mapping[str, Any] | None, call_id: str | None
+    ) -> None:
+        if host._closed:
+            raise UsageError("the host of the tools is closed", "tool")
+        self._host = host
+        self._began = time.monotonic()
+        self.started_at = datetime.now(timezone.utc)
+        self.name = name
+        self.call_id = call_id or "c" + secrets.token_hex(8)
+        self.tool = host.get(name)
+        self.arguments = dict(arguments) if isinstance(arguments, Mapping) else {}
+        self.refused = self._look(arguments)
+
+    def _look(self, arguments: Mapping[str, Any] | None) -> str | None:
+        if self.tool is None:
+            return f"unknown tool: {self.name}"
+        if arguments is not None and not isinstance(arguments, Mapping):
+            return f"{self.name}: arguments: {type(arguments).__name__} is no object"
+        fault = fault_of(self.tool.input_schema, self.arguments)
+        return f"{self.name}: arguments: {fault}" if fault else None
+
+    def _end(self, ok: bool, **fields: Any) -> ToolResult:
+        duration = (time.monotonic() - self._began) * 1000
+        answer = ToolResult(
+            self.call_id, self.name, ok, duration_ms=duration, started_at=self.started_at, **fields
+        )
+        self._host._publish(ToolEvent(self.call_id, self.name, "ended", None, answer))
+        return answer
+
+    def denied(self, reason: str) -> ToolResult:
+        return self._end(False, error=reason, denied=True, reason=reason)
+
+    def failed(self, error: Error) -> ToolResult:
+        """brig could not do it: what is not allowed is denied."""
+        if isinstance(error, RefusedError):
+            return self.denied(str(error))
+        return self._end(False, error=str(error), kind="template")
+
+    def answer(self, outcome: Outcome) -> ToolResult:
+        return self._end(
+            outcome.ok,
+            output=outcome.value,
+            error=outcome.error,
+            kind=outcome.kind,
+            result=outcome.result,
+        )

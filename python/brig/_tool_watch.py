@@ -1,0 +1,122 @@
+"""What happens in the calls of a ToolHost, live, for whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ._events import QUEUE_BYTES, QUEUE_EVENTS, Event
+
+if TYPE_CHECKING:
+    from ._tool import ToolResult
+
+
+@dataclass(frozen=True)
+class ToolEvent:
+    """One event of one call. `event` is that of the run (docs/RESULT.md); the last one of a call is
+    "ended", with its `result`. `dropped` counts those before it that nobody took in time."""
+
+    call_id: str
+    tool: str
+    type: str
+    event: Event | None = None
+    result: ToolResult | None = None
+    dropped: int = 0
+
+    @property
+    def text(self) -> str:
+        """What was printed, for stdout and stderr."""
+        return self.event.text if self.event is not None else ""
+
+
+class Watch:
+    """Events in order, for `for` in a thread or `async for` in an event loop. Who is too slow loses
+    the oldest, and holds no tool up."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._events: deque[ToolEvent] = deque()
+        self._bytes = 0
+        self._dropped = 0
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self.closed = False
+
+    def _put(self, event: ToolEvent) -> None:
+        with self._changed:
+            self._events.append(event)
+            self._bytes += _size(event)
+            while self._bytes > QUEUE_BYTES or len(self._events) > QUEUE_EVENTS:
+                self._bytes -= _size(self._events.popleft())
+                self._dropped += 1
+            self._wake()
+
+    def close(self) -> None:
+        """No further events; those that are there can still be taken."""
+        with self._changed:
+            self.closed = True
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        waiting, self._waiting = self._waiting, []
+        for loop, future in waiting:
+            try:
+                loop.call_soon_threadsafe(_resolve, future)
+            except RuntimeError:  # the loop is closed: nobody waits there
+                pass
+
+    def _take(self) -> ToolEvent:
+        event = self._events.popleft()
+        self._bytes -= _size(event)
+        dropped, self._dropped = self._dropped, 0
+        return replace(event, dropped=dropped) if dropped else event
+
+    def __iter__(self) -> Iterator[ToolEvent]:
+        return self
+
+    def __next__(self) -> ToolEvent:
+        with self._changed:
+            self._changed.wait_for(lambda: self._events or self.closed)
+            if not self._events:
+                raise StopIteration
+            return self._take()
+
+    def __aiter__(self) -> AsyncIterator[ToolEvent]:
+        return self
+
+    async def __anext__(self) -> ToolEvent:
+        loop = asyncio.get_running_loop()
+        while True:
+            with self._changed:
+                if self._events:
+                    return self._take()
+                if self.closed:
+                    raise StopAsyncIteration
+                future = loop.create_future()
+                self._waiting.append((loop, future))
+            await future
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _size(event: ToolEvent) -> int:
+    return len(event.event.data or b"") if event.event is not None else 0
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
