@@ -151,7 +151,9 @@ class _Started:
                     raise RefusedError(f"preload: took longer than {OPEN_WITHIN:.0f} s", "template")
                 poll.poll(100)
         except BrigSystemError:
-            raise RefusedError(_why(self._run.wait(10)), "template") from None
+            result = self._run.wait(10)
+            text = _refusal(result) or f"preload: {_end_of(result)}"
+            raise RefusedError(text, "template") from None
 
     def spec_of(self, keys: Mapping[str, Any]) -> _brig.Spec:
         """Of calls with these keywords; remembered, since the same come again and again."""
@@ -174,7 +176,7 @@ class _Started:
             return True
 
     def end(self) -> str:
-        return _why(self._run.wait(10))
+        return f"the template has ended: {_end_of(self._run.wait(10))}"
 
     def close(self) -> None:
         if self._parked is not None:
@@ -184,14 +186,17 @@ class _Started:
         self._run.close()
 
 
-def _why(result: Result) -> str:
-    """What became of a template that is not there any more."""
+def _refusal(result: Result) -> str | None:
+    """What a template has said that could not become one (_guest.serve)."""
     said = result.output
-    if isinstance(said, dict) and isinstance(said.get("error"), str):
-        return str(said["error"])
+    text = said.get("error") if isinstance(said, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _end_of(result: Result) -> str:
     words = result.stderr_text.strip()[-500:]
-    end = result.notes or f"it exited with {result.exit_code}"
-    return f"the template has ended: {end}" + (f" Its last words: {words}" if words else "")
+    end = result.notes or f"the process exited with {result.exit_code}"
+    return f"{end}; its last words on stderr: {words}" if words else end
 
 
 _backends: weakref.WeakSet[ForkBackend] = weakref.WeakSet()

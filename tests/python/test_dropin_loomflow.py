@@ -188,18 +188,21 @@ def test_row_coroutines():
     assert call(later, {"n": 1}).output == 2
 
 
-def test_row_cancelled_call_leaves_nothing(alive):
+def test_row_cancelled_call_leaves_nothing(alive, monkeypatch):
     """A crash never reaches the caller, and nothing of a cancelled call is left"""
-    def wait():
-        time.sleep(300)
+    def wait(seconds):
+        time.sleep(seconds)
+    monkeypatch.setitem(loomflow.SETTINGS, "parked", 0)  # so that only the call itself comes and goes
 
     async def main():
         sandbox = SubprocessSandbox(InProcessToolHost(wait))
-        task = asyncio.create_task(sandbox.call("wait", {}))
-        while not alive():
+        assert (await sandbox.call("wait", {"seconds": 0})).ok
+        before = alive()
+        task = asyncio.create_task(sandbox.call("wait", {"seconds": 300}))
+        while alive() == before:
             await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert alive() == 0
+        assert alive() == before
     asyncio.run(main())

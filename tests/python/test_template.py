@@ -406,12 +406,13 @@ def test_map_is_ordered_and_bounded(guest):
 
 
 def test_map_that_is_left_ends_its_calls(guest, alive):
-    template = brig.Template(kill_after=0.1, **guest)
-    results = template.map(lambda n: time.sleep(n), [0, 300, 300, 300])
-    next(results)
-    assert system.wait_until(lambda: alive() >= 2, 10)
-    results.close()
-    assert alive() == 0 and system.wait_until(lambda: template._pool.running == 0, 5)
+    with brig.Template(kill_after=0.1, parked=0, **guest) as template:
+        before = alive()
+        results = template.map(lambda n: time.sleep(n), [0, 300, 300, 300])
+        next(results)
+        assert system.wait_until(lambda: alive() >= before + 2, 10)
+        results.close()
+        assert alive() == before and system.wait_until(lambda: template._pool.running == 0, 5)
 
 
 def test_amap_and_acall(template):
@@ -425,16 +426,18 @@ def test_amap_and_acall(template):
     assert asyncio.run(main()) == ([0, 1, 4, 9, 16], [3, 2])
 
 
-def test_cancelled_acall_leaves_nothing(template, alive):
-    async def main():
-        call = asyncio.create_task(template.with_limits(kill_after=0.1).acall(time.sleep, 300))
-        while not alive():
+def test_cancelled_acall_leaves_nothing(guest, alive):
+    async def main(template):
+        before = alive()
+        call = asyncio.create_task(template.acall(time.sleep, 300))
+        while alive() == before:
             await asyncio.sleep(0.02)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert alive() == 0
-    asyncio.run(main())
+        assert alive() == before
+    with brig.Template(kill_after=0.1, parked=0, **guest) as template:
+        asyncio.run(main(template))
 
 
 def test_start_gives_events_and_can_be_cancelled(template):
