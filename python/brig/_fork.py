@@ -171,12 +171,17 @@ class _Started:
         """Does it? With patience, its end may be on its way."""
         try:
             self._run.wait(patience)
-            return False
         except TimeoutError:
             return True
+        except BrigSystemError:  # its init was killed
+            pass
+        return False
 
     def end(self) -> str:
-        return f"the template has ended: {_end_of(self._run.wait(10))}"
+        try:
+            return f"the template has ended: {_end_of(self._run.wait(10))}"
+        except BrigSystemError as error:
+            return f"the template has ended: {error}"
 
     def close(self) -> None:
         if self._parked is not None:

@@ -19,7 +19,7 @@ from typing import Any, Callable, Protocol
 
 from . import _brig, aio
 from ._api import Run
-from ._errors import RefusedError, UsageError
+from ._errors import BrigSystemError, RefusedError, UsageError
 from ._events import Event
 from ._fork import ForkBackend
 from ._function import NotSendable, pack
@@ -146,7 +146,7 @@ class Call(Run):
 
     def outcome(self, timeout: float | None = None) -> Outcome:
         """What became of it, once it is over. TimeoutError if it goes on after that time."""
-        return outcome_of(self.wait(timeout))
+        return outcome_of(_result_of(lambda: self.wait(timeout)))
 
     def value(self, timeout: float | None = None) -> Any:
         """What the function returned; else CallFailed."""
@@ -227,7 +227,7 @@ class Template:
                 if there:
                     return value
                 raw.wait(None)
-                return self._outcome(make_result(raw)).check()
+                return self._outcome(_result_of(lambda: make_result(raw))).check()
             finally:
                 raw.close()
 
@@ -377,7 +377,7 @@ class Template:
                 return self._outcome(_watch(raw, on_event))
             try:
                 raw.wait(None)
-                return self._outcome(make_result(raw))
+                return self._outcome(_result_of(lambda: make_result(raw)))
             finally:
                 raw.close()
 
@@ -403,7 +403,24 @@ class Template:
                 if on_event is not None:
                     async for event in run:
                         on_event(event)
-                return self._outcome(await run.wait())
+                try:
+                    return self._outcome(await run.wait())
+                except BrigSystemError as error:
+                    return self._outcome(_result_in(error))
+
+
+def _result_of(wait: Callable[[], Result]) -> Result:
+    """Also of a call whose end is not known, because its template ended first."""
+    try:
+        return wait()
+    except BrigSystemError as error:
+        return _result_in(error)
+
+
+def _result_in(error: BrigSystemError) -> Result:
+    if error.result is None:
+        raise error
+    return error.result
 
 
 def _watch(raw: _brig.Run, on_event: OnEvent) -> Result:
@@ -412,7 +429,7 @@ def _watch(raw: _brig.Run, on_event: OnEvent) -> Result:
     with run:
         for event in run:
             on_event(event)
-        return run.wait()
+        return _result_of(run.wait)
 
 
 def _end_all(calls: list[Call]) -> None:

@@ -1,0 +1,207 @@
+"""The process behind a Template: what a call shares with it and what not, its death and that of
+others, and that nothing is left, however it ends."""
+import gc
+import os
+import random
+import signal
+import time
+
+import brig
+import pytest
+
+from conftest import system
+
+CALLS = int(os.environ.get("BRIG_TEMPLATE_CALLS", "300"))
+KILLS = int(os.environ.get("BRIG_TEMPLATE_KILLS", "10"))
+
+
+@pytest.fixture
+def template(guest):
+    with brig.Template(preload=["json", "random", "ssl"], parked=0, **guest) as made:
+        yield made
+
+
+def template_pid(template):
+    """Of the interpreter, on the host."""
+    init = template._backend._template._run.pid
+    with open(f"/proc/{init}/task/{init}/children", encoding="ascii") as children:
+        return int(children.read().split()[0])
+
+
+def test_modules_are_there_before_the_call(template):
+    def look():
+        import sys
+        return "ssl" in sys.modules, "decimal" in sys.modules
+    assert template.call(look) == [True, False] or template.call(look) == (True, False)
+
+
+def test_nothing_of_a_call_is_there_for_the_next(template):
+    def leave():
+        import json
+        import tempfile
+        json.left = 1
+        os.environ["LEFT"] = "1"
+        with open(os.path.join(tempfile.gettempdir(), "left"), "w", encoding="ascii"):
+            return os.getpid()
+
+    def look():
+        import json
+        import tempfile
+        return hasattr(json, "left"), "LEFT" in os.environ, os.listdir(tempfile.gettempdir())
+    first = template.call(leave)
+    assert list(template.call(look)) == [False, False, []]
+    assert template.call(os.getpid) == first  # always the same: a namespace of its own
+
+
+def test_each_call_draws_its_own_numbers(guest):
+    """Also those of OpenSSL, which knows a fork by its number, and that is the same in each call."""
+    def draw():
+        import ssl
+        return random.random(), ssl.RAND_bytes(8).hex(), os.urandom(8).hex()
+    for parked in (0, 2):
+        with brig.Template(preload=["random", "ssl"], parked=parked, **guest) as template:
+            template.call(draw)  # and a template that has drawn some itself would not matter
+            drawn = [template.call(draw) for _ in range(6)]
+            for numbers in zip(*drawn):
+                assert len(set(numbers)) == 6
+
+
+def test_descriptors_of_the_template_are_not_the_calls(tmp_path, guest):
+    (tmp_path / "opens.py").write_text("import os\nfile = open('/etc/passwd')\nfd = file.fileno()\n")
+    def look():
+        return sorted(int(name) for name in os.listdir("/proc/self/fd"))
+    with brig.Template(preload=["opens"], paths=[tmp_path], **guest) as template:
+        # Its streams, the result channel, and the folder that is listed.
+        assert list(template.call(look)) == [0, 1, 2, 3, 4]
+
+
+def test_limits_of_calls_differ(template):
+    def use(size):
+        return len(bytearray(size))
+    small = template.with_limits(memory="64M")
+    assert small.try_call(use, 200 << 20).kind == "memory_limit"
+    assert template.call(use, 200 << 20) == 200 << 20
+    assert template.with_limits(timeout=0.3).try_call(time.sleep, 60).kind == "timeout"
+    assert template.with_limits(pids=5).try_call(lambda: [os.fork() for _ in range(4)] and time.sleep(9)).kind == "pids_limit"
+
+
+def test_a_template_that_dies_is_started_again(template):
+    call = template.start(time.sleep, 60)
+    first = template_pid(template)
+    os.kill(first, signal.SIGKILL)
+    outcome = call.outcome(30)
+    assert outcome.kind == "template" and not outcome.ok
+    assert template.call(len, "abc") == 3
+    assert template_pid(template) != first
+
+
+def test_a_call_tells_that_its_template_died(template):
+    import threading
+    pid = template_pid(template)
+    threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+    outcome = template.try_call(time.sleep, 60)
+    assert outcome.kind == "template" and "the template has ended" in outcome.error, outcome
+
+
+def test_a_preload_that_takes_too_much_memory(tmp_path, guest, monkeypatch):
+    (tmp_path / "hungry.py").write_text("memory = bytearray(3 << 30)\n")
+    with pytest.raises(brig.RefusedError, match="memory|MemoryError"):
+        brig.Template(preload=["hungry"], paths=[tmp_path], **guest)
+
+
+def test_calls_ahead_are_taken_and_renewed(guest):
+    with brig.Template(parked=2, **guest) as template:
+        warm = 0
+        for _ in range(20):
+            warm += template.try_call(len, "abc").result.isolation.warm
+            time.sleep(0.02 * system.SLOW)
+        assert warm > 10
+
+
+def test_case_27_and_a_value_before_the_end(guest, alive):
+    """call() has its value while the process still ends; nothing of it is left soon after."""
+    def answer():
+        import atexit
+        import threading
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        atexit.register(time.sleep, 60)
+        return "here"
+    with brig.Template(parked=1, **guest) as template:
+        began = time.monotonic()
+        assert template.call(answer) == "here"
+        assert time.monotonic() - began < 10 * system.SLOW
+    assert alive() == 0
+
+
+def test_output_over_its_budget_is_told_though_the_value_is_there(guest):
+    with brig.Template(output=1000, parked=1, **guest) as template:
+        with pytest.raises(brig.CallFailed) as failed:
+            template.call(lambda: print("x" * 5000))
+        assert failed.value.kind == "output_limit"
+
+
+def memory_of(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rows:
+        return sum(int(row.split()[1]) for row in rows if row.startswith(("Private_Clean", "Private_Dirty")))
+
+
+@pytest.mark.timeout(1800)
+def test_many_calls_leave_memory_and_descriptors_flat(guest, alive):
+    with brig.Template(preload=["json"], parked=2, **guest) as template:
+        for number in range(50):
+            assert template.call(abs, -number) == number
+        gc.collect()
+        pid = template_pid(template)
+        before = memory_of(os.getpid()), memory_of(pid), len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{pid}/fd"))
+        for number in range(CALLS):
+            assert template.call(abs, -number) == number
+        gc.collect()
+        assert system.wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before[2] + 30, 10)
+        after = memory_of(os.getpid()), memory_of(pid), len(os.listdir("/proc/self/fd")), len(os.listdir(f"/proc/{pid}/fd"))
+        assert after[0] < before[0] + 3000 and after[1] < before[1] + 1000, (before, after)
+        assert after[3] == before[3]
+    assert alive() == 0
+
+
+CALLER = """
+import sys, time, brig
+template = brig.Template(preload=["json"], parked=2, env={"BRIG_TEST_TOKEN": sys.argv[1]})
+print("ready", flush=True)
+while True:
+    template.call(sum, [1, 2])
+    list(template.map(len, ["a", "b", "c"]))
+"""
+
+
+def test_killed_caller_leaves_nothing(script, guest, alive):
+    """At random moments, from the start of its template on."""
+    token = guest["env"]["BRIG_TEST_TOKEN"]
+    chance = random.Random(7)
+    for number in range(KILLS):
+        caller = script(CALLER, token, start=True)
+        if number % 3:
+            assert caller.stdout.readline() == "ready\n", caller.stderr.read()
+        time.sleep(chance.random() * 0.3)
+        caller.kill()
+        caller.communicate(timeout=30)
+        assert system.wait_until(lambda: alive() == 0, 10), f"round {number}"
+
+
+def test_killed_template_and_children_leave_nothing(guest, alive):
+    """Whatever is killed at random moments, calls give an outcome, and the next ones work."""
+    token = guest["env"]["BRIG_TEST_TOKEN"]
+    chance = random.Random(8)
+    with brig.Template(parked=1, **guest) as template:
+        for _ in range(KILLS):
+            calls = [template.start(time.sleep, 0.2) for _ in range(2)]
+            time.sleep(chance.random() * 0.2)
+            victims = system.processes_with(token)
+            if victims:
+                try:
+                    os.kill(chance.choice(victims), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            for call in calls:
+                assert call.outcome(30).kind in (None, "template", "signal")
+        assert template.call(len, "abc") == 3
+    assert system.wait_until(lambda: alive() == 0, 5)
