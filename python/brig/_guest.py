@@ -335,6 +335,13 @@ def make_proxy(mapping: dict[Any, Any]) -> Any:
     return types.MappingProxyType(mapping)
 
 
+def make_type_variable(name: str, constraints: tuple[Any, ...]) -> Any:
+    """Its bound is for type checkers, who are not here."""
+    import typing
+
+    return typing.TypeVar(name, *constraints)
+
+
 def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any:
     import functools
 
