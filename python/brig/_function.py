@@ -33,7 +33,8 @@ GLOBAL_NAMES = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GL
 # What a class has without being told; abc's registry belongs to one process.
 OWN_OF_CLASSES = frozenset(
     ("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__", "__doc__", "__slots__",
-     "__orig_bases__", "__annotations__", "__abstractmethods__", "__static_attributes__", "__firstlineno__")
+     "__orig_bases__", "__annotations__", "__abstractmethods__", "__static_attributes__",
+     "__firstlineno__")
 )  # fmt: skip
 
 EXPLAIN_DEPTH = 6

@@ -3,7 +3,7 @@
 prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at
 once. run_job() rebuilds the function of a job, calls it and sends one envelope on the result
 channel (docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare()
-once, and run_job() in each child that it forks.
+and freeze() once, and run_and_exit() in each child that it forks.
 
 A job comes from the caller and is trusted; it is pickled. What goes back is JSON. This file and
 _value.py are imported without the rest of the package, and import as little as they can: a new
@@ -28,7 +28,7 @@ else:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 HEAD = b"brig-job 1 " + (sys.implementation.cache_tag or "none").encode() + b"\n"
 """What a job begins with: code is only understood by the interpreter version that made it."""
@@ -56,6 +56,9 @@ def prepare(settings: dict[str, Any]) -> None:
     sys.prefix, sys.exec_prefix = settings["prefix"]
     sys.path_importer_cache.clear()
     sys.argv[:] = [""]
+    streams: Any = (sys.stdout, sys.stderr)
+    for stream in streams:  # what is printed is seen at once by who watches
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
     _add_exits()
     os.chdir(settings["cwd"])
     preload = settings["preload"]
@@ -126,6 +129,14 @@ def run_job(job: bytes, channel: int) -> int:
             os.write(2, f"brig: the result cannot be sent: {error}\n".encode())
         return SENT_NOTHING
     return code
+
+
+def run_and_exit(job: bytes, channel: int) -> NoReturn:
+    """run_job(), and the end of the process with it: threads that the function left do not go on,
+    and handlers of the interpreter's end, which may be a template's, are not run."""
+    code = run_job(job, channel)
+    _flush()
+    os._exit(code)
 
 
 def _call(job: bytes) -> tuple[bytes, int]:
@@ -356,17 +367,12 @@ def main() -> None:
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     os.set_inheritable(channel, False)
     settings, job = _read_stdin()
-    streams: Any = (sys.stdout, sys.stderr)
-    for stream in streams:
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")
     try:
         prepare(settings)
     except Refused as error:
         _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
         os._exit(RAISED)
-    code = run_job(job, channel)
-    _flush()
-    os._exit(code)
+    run_and_exit(job, channel)
 
 
 def _read_stdin() -> tuple[dict[str, Any], bytes]:
