@@ -20,7 +20,7 @@ import pickle
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from . import _guest
 from ._interpreter import Interpreter
@@ -33,7 +33,8 @@ GLOBAL_NAMES = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GL
 # What a class has without being told; abc's registry belongs to one process.
 OWN_OF_CLASSES = frozenset(
     ("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__", "__doc__", "__slots__",
-     "__annotations__", "__abstractmethods__", "__static_attributes__", "__firstlineno__")
+     "__orig_bases__", "__annotations__", "__abstractmethods__", "__static_attributes__",
+     "__firstlineno__")
 )  # fmt: skip
 
 EXPLAIN_DEPTH = 6
@@ -212,8 +213,9 @@ class _Packer(pickle.Pickler):
     def _first(self, thing: type) -> dict[str, Any]:
         """What a class must have when it is made."""
         first = {name: getattr(thing, name) for name in ("__module__", "__qualname__", "__doc__")}
-        if "__slots__" in vars(thing):
-            first["__slots__"] = vars(thing)["__slots__"]
+        for name in ("__slots__", "__orig_bases__"):
+            if name in vars(thing):
+                first[name] = vars(thing)[name]
         return first
 
     def _attributes(self, thing: type) -> dict[str, Any]:
@@ -257,6 +259,12 @@ class _Packer(pickle.Pickler):
         state = {"attrname": thing.attrname}
         return functools.cached_property, (thing.func,), state, None, None, _guest.fill_attributes
 
+    def _type_variable(self, thing: Any) -> Any:
+        if _lookup(sys.modules.get(thing.__module__), thing.__name__) is thing:
+            if self._interpreter.imports(thing.__module__):
+                return NotImplemented
+        return _guest.make_type_variable, (thing.__name__, thing.__constraints__)
+
     def _cached(self, thing: Any) -> Any:
         if self._is_known(thing):
             return NotImplemented
@@ -274,6 +282,7 @@ _MAKERS: dict[type, Callable[[_Packer, Any], Any]] = {
     property: lambda packer, thing: (property, (thing.fget, thing.fset, thing.fdel, thing.__doc__)),
     functools.cached_property: _Packer._cached_property,
     functools._lru_cache_wrapper: _Packer._cached,
+    TypeVar: _Packer._type_variable,
     # Marks that dataclasses compare by identity.
     type(dataclasses.MISSING): lambda packer, thing: (getattr, (dataclasses, "MISSING")),
     type(dataclasses._FIELD): lambda packer, thing: (  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at
 once. run_job() rebuilds the function of a job, calls it and sends one envelope on the result
 channel (docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare()
-once, and run_job() in each child that it forks.
+and freeze() once, and run_and_exit() in each child that it forks.
 
 A job comes from the caller and is trusted; it is pickled. What goes back is JSON. This file and
 _value.py are imported without the rest of the package, and import as little as they can: a new
@@ -28,7 +28,7 @@ else:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 HEAD = b"brig-job 1 " + (sys.implementation.cache_tag or "none").encode() + b"\n"
 """What a job begins with: code is only understood by the interpreter version that made it."""
@@ -56,6 +56,9 @@ def prepare(settings: dict[str, Any]) -> None:
     sys.prefix, sys.exec_prefix = settings["prefix"]
     sys.path_importer_cache.clear()
     sys.argv[:] = [""]
+    streams: Any = (sys.stdout, sys.stderr)
+    for stream in streams:  # what is printed is seen at once by who watches
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
     _add_exits()
     os.chdir(settings["cwd"])
     preload = settings["preload"]
@@ -127,6 +130,14 @@ def run_job(job: bytes, channel: int) -> int:
             os.write(2, f"brig: the result cannot be sent: {error}\n".encode())
         return SENT_NOTHING
     return code
+
+
+def run_and_exit(job: bytes, channel: int) -> NoReturn:
+    """run_job(), and the end of the process with it: threads that the function left do not go on,
+    and handlers of the interpreter's end, which may be a template's, are not run."""
+    code = run_job(job, channel)
+    _flush()
+    os._exit(code)
 
 
 def _call(job: bytes) -> tuple[bytes, int]:
@@ -336,6 +347,13 @@ def make_proxy(mapping: dict[Any, Any]) -> Any:
     return types.MappingProxyType(mapping)
 
 
+def make_type_variable(name: str, constraints: tuple[Any, ...]) -> Any:
+    """Its bound is for type checkers, who are not here."""
+    import typing
+
+    return typing.TypeVar(name, *constraints)
+
+
 def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any:
     import functools
 
@@ -350,15 +368,12 @@ def main() -> None:
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     os.set_inheritable(channel, False)
     settings, job = _read_stdin()
-    _prepare_streams()
     try:
         prepare(settings)
     except Refused as error:
         _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
         os._exit(RAISED)
-    code = run_job(job, channel)
-    _flush()
-    os._exit(code)
+    run_and_exit(job, channel)
 
 
 def serve() -> None:
@@ -370,7 +385,6 @@ def serve() -> None:
     socket = int(os.environ.pop("BRIG_TEMPLATE_FD"))
     settings = _read_stdin()[0]
     try:
-        _prepare_streams()
         prepare(settings)
     except Refused as error:
         _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
@@ -387,9 +401,7 @@ def serve() -> None:
     freeze()
     _, environment = _serve.serve(socket, ready)
     _set_environment(dict(variable.partition(b"=")[::2] for variable in environment))
-    code = run_job(_read_job(), int(os.environ.pop("BRIG_RESULT_FD")))
-    _flush()
-    os._exit(code)
+    run_and_exit(_read_job(), int(os.environ.pop("BRIG_RESULT_FD")))
 
 
 def _set_environment(wanted: dict[bytes, bytes]) -> None:
@@ -414,12 +426,6 @@ def _empty_stdin() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-
-
-def _prepare_streams() -> None:
-    streams: Any = (sys.stdout, sys.stderr)
-    for stream in streams:
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")
 
 
 def _read_stdin() -> tuple[dict[str, Any], bytes]:

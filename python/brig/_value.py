@@ -18,7 +18,7 @@ from _json import encode_basestring  # type: ignore[attr-defined]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 TAG = "$"
@@ -27,6 +27,9 @@ DEPTH_MAX = 200
 
 SAME_HASH_MAX = 100
 """A guest may choose numbers that all have one hash: so many in a set or a dict, and no more."""
+
+WAY_MAX = 8
+"""Parts of the way to something that cannot be sent, for the message."""
 
 ARRAY_CODES = "bBhHiIlLqQfd"
 DTYPE_SIZES = {
@@ -75,13 +78,28 @@ class Array:
 # ---- in the guest ----
 
 
+class _Misfit(Exception):
+    """What has no form, and the way to it, which each container on it adds to."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self.way: list[str] = []
+
+    def sentence(self) -> str:
+        way = "".join(reversed(self.way[-WAY_MAX:]))
+        place = f" (result{way})" if way else ""
+        return f"{self.what}{place} is not among the types that a function can send back"
+
+
 def encode(value: Any) -> str:
     """The value as JSON. NotSendable names what cannot be sent."""
     parts: list[str] = []
     try:
-        _Writer(parts.append).write(value, "", 0)
+        _Writer(parts.append).write(value, 0)
     except RecursionError:
         raise NotSendable("the result is nested too deeply") from None
+    except _Misfit as misfit:
+        raise NotSendable(misfit.sentence()) from None
     return "".join(parts)
 
 
@@ -133,7 +151,7 @@ def _complex(value: complex) -> str:
 def _array(value: Any) -> str:
     code = value.typecode
     if code == "u":
-        raise NotSendable("array('u')")
+        raise _Misfit("array('u')")
     order = f'"{sys.byteorder}"'
     return _tagged("array", "code", f'"{code}"', "order", order, "data", _base64(value))
 
@@ -141,7 +159,7 @@ def _array(value: Any) -> str:
 def _ndarray(value: Any) -> str:
     dtype = value.dtype.str
     if not is_plain_dtype(dtype):
-        raise NotSendable(f"numpy array of dtype {value.dtype}")
+        raise _Misfit(f"numpy array of dtype {value.dtype}")
     shape = "[" + ",".join(str(int(side)) for side in value.shape) + "]"
     data = _base64(value.tobytes())
     return _tagged("ndarray", "dtype", f'"{dtype}"', "shape", shape, "data", data)
@@ -150,6 +168,15 @@ def _ndarray(value: Any) -> str:
 def _timedelta(value: Any) -> str:
     return _tagged("timedelta", "parts", f"[{value.days},{value.seconds},{value.microseconds}]")
 
+
+_ATOMS: dict[type, Callable[[Any], str]] = {
+    str: _text,
+    int: _int,
+    float: _float,
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda value: "null",
+}
+"""Most of what there is in most values; by their very type, which is a matter of speed."""
 
 _SIMPLE: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (str, lambda value: _text(str.__str__(value))),
@@ -185,77 +212,73 @@ class _Writer:
     def __init__(self, add: Callable[[str], None]) -> None:
         self._add = add
 
-    def write(self, value: Any, where: str, depth: int) -> None:
-        kind = type(value)
-        if kind is str:
-            self._add(_text(value))
-        elif kind is int:
-            self._add(_int(value))
-        elif kind is float:
-            self._add(_float(value))
-        elif value is None or value is True or value is False:
-            self._add("null" if value is None else "true" if value else "false")
+    def write(self, value: Any, depth: int) -> None:
+        atom = _ATOMS.get(type(value))
+        if atom is not None:
+            self._add(atom(value))
         elif depth > DEPTH_MAX - 2:
             raise NotSendable(f"the result is nested deeper than {DEPTH_MAX} levels")
-        else:
-            self._write_other(value, where, depth)
-
-    def _write_other(self, value: Any, where: str, depth: int) -> None:
-        if isinstance(value, dict):
-            self._write_dict(value, where, depth)
+        elif isinstance(value, dict):
+            self._write_dict(value, depth)
         elif isinstance(value, list):
-            self._write_items(list.__iter__(value), where, depth)
+            self._write_items(list.__iter__(value), depth)
         elif isinstance(value, (tuple, set, frozenset)):
             name = next(t.__name__ for t in (tuple, frozenset, set) if isinstance(value, t))
             self._add(f'{{"{TAG}":"{name}","items":')
-            self._write_items(iter(value), where, depth + 1)
+            self._write_items(iter(value), depth + 1)
             self._add("}")
         else:
-            self._add(self._simple(value, where, depth))
+            self._add(self._simple(value, depth))
 
-    def _simple(self, value: Any, where: str, depth: int) -> str:
+    def _simple(self, value: Any, depth: int) -> str:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, numpy.generic):
-            return self._number(value, where, depth)
+            return self._number(value, depth)
         for kind, write in _SIMPLE:
             if isinstance(value, kind):
                 return write(value)
-        try:
-            text = _of_loaded_module(value)
-        except NotSendable as error:
-            raise NotSendable(_sentence(str(error), where)) from None
+        text = _of_loaded_module(value)
         if text is None:
-            raise NotSendable(_sentence(_name(type(value)), where))
+            raise _Misfit(_name(type(value)))
         return text
 
-    def _number(self, value: Any, where: str, depth: int) -> str:
+    def _number(self, value: Any, depth: int) -> str:
         """A scalar of numpy's is sent as the Python value that it stands for."""
         plain = value.item()
         if type(plain) is type(value) or not is_plain_dtype(value.dtype.str):
-            raise NotSendable(_sentence(_name(type(value)), where))
+            raise _Misfit(_name(type(value)))
         parts: list[str] = []
-        _Writer(parts.append).write(plain, where, depth + 1)
+        _Writer(parts.append).write(plain, depth + 1)
         return "".join(parts)
 
-    def _write_items(self, items: Any, where: str, depth: int) -> None:
-        before = "["
-        for index, item in enumerate(items):
-            self._add(before)
-            self.write(item, f"{where}[{index}]" if depth < 8 else where, depth + 1)
-            before = ","
+    def _write_items(self, items: Any, depth: int) -> None:
+        before, index = "[", 0
+        try:
+            for item in items:
+                self._add(before)
+                self.write(item, depth + 1)
+                before = ","
+                index += 1
+        except _Misfit as misfit:
+            misfit.way.append(f"[{index}]")
+            raise
         self._add("[]" if before == "[" else "]")
 
-    def _write_dict(self, value: dict[Any, Any], where: str, depth: int) -> None:
+    def _write_dict(self, value: dict[Any, Any], depth: int) -> None:
         if TAG in value or not all(type(key) is str and _is_plain_text(key) for key in value):
             self._add(f'{{"{TAG}":"dict","items":')
-            self._write_items((list(pair) for pair in dict.items(value)), where, depth + 1)
+            self._write_items((list(pair) for pair in dict.items(value)), depth + 1)
             self._add("}")
             return
-        before = "{"
-        for key, item in dict.items(value):
-            self._add(before + encode_basestring(key) + ":")
-            self.write(item, f"{where}[{key[:40]!r}]" if depth < 8 else where, depth + 1)
-            before = ","
+        before, key = "{", ""
+        try:
+            for key, item in dict.items(value):
+                self._add(before + encode_basestring(key) + ":")
+                self.write(item, depth + 1)
+                before = ","
+        except _Misfit as misfit:
+            misfit.way.append(f"[{key[:40]!r}]")
+            raise
         self._add("{}" if before == "{" else "}")
 
 
@@ -263,11 +286,6 @@ def _name(kind: type) -> str:
     module = kind.__module__
     name = kind.__qualname__
     return name if module in ("builtins", "__main__") else f"{module}.{name}"
-
-
-def _sentence(what: str, where: str) -> str:
-    place = f" (result{where})" if where else ""
-    return f"{what}{place} is not among the types that a function can send back"
 
 
 # ---- in the caller ----
@@ -302,11 +320,11 @@ def _decode(value: Any, depth: int) -> Any:
     if depth > DEPTH_MAX:
         raise BadValue(f"it is nested deeper than {DEPTH_MAX} levels")
     if isinstance(value, list):
-        return [_decode(item, depth + 1) for item in value]
+        return _decode_all(value, depth)
     if not isinstance(value, dict):
         return value
     if TAG not in value:
-        return {key: _decode(item, depth + 1) for key, item in value.items()}
+        return dict(zip(value, _decode_all(value.values(), depth)))
     tag = value[TAG]
     if not isinstance(tag, str) or tag not in _READERS:
         raise BadValue(f"{str(tag)[:40]!r} is no type of a result")
@@ -314,6 +332,10 @@ def _decode(value: Any, depth: int) -> Any:
     if set(value) != {TAG, *names}:
         raise BadValue(f"a {tag} has {', '.join(names)}, and nothing else")
     return read(*(value[name] for name in names), depth + 1)
+
+
+def _decode_all(values: Iterable[Any], depth: int) -> list[Any]:
+    return [value if type(value) in _ATOMS else _decode(value, depth + 1) for value in values]
 
 
 def _bytes(text: Any) -> bytes:
@@ -328,7 +350,7 @@ def _bytes(text: Any) -> bytes:
 def _items(items: Any, depth: int) -> list[Any]:
     if not isinstance(items, list):
         raise BadValue("the items are not a list")
-    return [_decode(item, depth + 1) for item in items]
+    return _decode_all(items, depth)
 
 
 def _hashable(values: list[Any]) -> list[Any]:

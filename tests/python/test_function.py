@@ -200,6 +200,12 @@ class Pair(typing.NamedTuple):
 
 
 Loose = collections.namedtuple("Loose", "a b")
+Item = typing.TypeVar("Item")
+
+
+class Box(typing.Generic[Item]):
+    def open(self):
+        return "opened"
 
 
 def test_instances_and_classes_by_value():
@@ -218,6 +224,7 @@ def test_dataclasses_enums_and_named_tuples_by_value():
         return dataclasses.asdict(dataclasses.replace(point, y=5)), point < other, Point(1) == Point(1), other.tags, Point(2).tags
     assert send(work, Point(1, -1)) == ({"x": 1, "y": 5, "tags": []}, True, True, ["x"], [])
     assert send(lambda c: (c.shown(), c is Colour.RED, Colour(2).name, len(Colour)), Colour.RED) == ("red", True, "BLUE", 2)
+    assert send(lambda: Box[int]().open()) == "opened"
     assert send(lambda p: (p.right, p._replace(left=0), Loose(1, 2).b), Pair(1)) == (7, (0, 7), 2)
 
 

@@ -31,10 +31,10 @@ def test_wheel_installs_offline_and_works(wheel, tmp_path):
     python = tmp_path / "venv" / "bin" / "python"
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     subprocess.run([python, "-m", "pip", "install", "--no-index", "--quiet", wheel], check=True, env=env)
-    code = "import brig; print(brig.__file__, brig.run('echo hi', check=True).stdout_text)"
+    code = "import brig; print(brig.__file__, brig.run('echo hi', check=True).stdout_text, brig.Template().call(lambda: 6 * 7))"
     done = subprocess.run([python, "-W", "error", "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True,
                           check=True)
-    assert done.stdout.startswith(str(tmp_path)) and "hi" in done.stdout
+    assert done.stdout.startswith(str(tmp_path)) and "hi" in done.stdout and done.stdout.endswith("42\n")
     checked = subprocess.run([python, "-m", "pip", "check"], env=env, check=False, capture_output=True)
     assert checked.returncode == 0
 

@@ -500,3 +500,24 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 assert call.value() == "parent's" and template.call(len, "ab") == 2
 """, guest["env"]["BRIG_TEST_TOKEN"])
     assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_interrupt_ends_the_call_first(guest, script, alive):
+    process = script("""
+import brig, sys, time
+template = brig.Template(env={"BRIG_TEST_TOKEN": sys.stdin.readline().strip()})
+try:
+    template.call(time.sleep, 300)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    sys.stdin.read()
+""", start=True, stdin=subprocess.PIPE)
+    with process:
+        process.stdin.write(guest["env"]["BRIG_TEST_TOKEN"] + "\n")
+        process.stdin.flush()
+        assert system.wait_until(lambda: alive() >= 1, 20)
+        process.send_signal(2)
+        assert process.stdout.readline() == "interrupted\n"
+        assert alive() == 0
+        process.stdin.close()
+        assert process.wait(10) == 0

@@ -205,3 +205,23 @@ def test_slow_watcher_loses_the_oldest_and_is_told(host):
     assert first.dropped >= 10 and watch._bytes <= _tool_watch.QUEUE_BYTES
     watch.close()
     assert len(list(watch)) == _tool_watch.QUEUE_BYTES // 1000 - 1
+
+
+def test_case_37_a_fork_has_the_tools_and_not_those_who_watch(guest, script):
+    done = script("""
+import brig, os, sys, threading
+def work(n: int):
+    return n + 1
+host = brig.ToolHost([work], env={"BRIG_TEST_TOKEN": sys.argv[1]})
+watch = host.watch()
+host._lock.acquire()            # as if another thread held it
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if host.call("work", {"n": 1}).output == 2 else 1)
+host._lock.release()
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+assert host.call("work", {"n": 2}).output == 3
+host.close()
+assert [event.type for event in watch if event.type == "ended"] == ["ended"]
+""", guest["env"]["BRIG_TEST_TOKEN"])
+    assert done.returncode == 0 and not done.stderr, done.stderr

@@ -8,10 +8,11 @@ import json
 import math
 import sys
 import types
+from random import Random
 
 import pytest
 
-from brig import Array
+from brig import Array, _value
 from brig._value import DEPTH_MAX, SAME_HASH_MAX, BadValue, NotSendable, decode, encode
 
 
@@ -175,3 +176,30 @@ def test_arrays_of_numpy(monkeypatch):
     assert back == [("made", "<f8", (2, 1), bytes(16)), ("made", "<M8[ns]", (0, 5), b"")]
     with pytest.raises(NotSendable, match="numpy array of dtype"):
         encode(FakeArray("|O8", (1,), b"\0" * 8))
+
+
+def test_mutations_are_values_or_refused():
+    """Any JSON at all: decode() gives a value or raises BadValue, and nothing else."""
+    random = Random(7)
+    tags = [*_value._READERS, "nope"]
+    names = ["$", "items", "data", "hex", "name", "real", "imag", "code", "order", "dtype", "shape", "iso", "parts"]
+    atoms = [None, True, 0, -1, 10**30, 0.5, "", "AA==", "<f8", "|S0", "<U1", "d", "nan", "1f", "2024-01-01", "little", "\ud800"]
+
+    def some(depth):
+        kind = random.randrange(4 if depth else 1)
+        if kind == 0:
+            return random.choice([*atoms, *tags])
+        if kind == 1:
+            return [some(depth - 1) for _ in range(random.randrange(4))]
+        made = {name: some(depth - 1) for name in random.sample(names, random.randrange(3))}
+        if kind == 3:
+            tag = random.choice(tags)
+            made = {"$": tag, **{name: some(depth - 1) for name in _value._READERS.get(tag, [[]])[0]}}
+        return made
+    refused = 0
+    for _ in range(20_000):
+        try:
+            decode(some(4))
+        except BadValue:
+            refused += 1
+    assert 1_000 < refused < 20_000
