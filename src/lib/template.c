@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,7 +23,6 @@
 #define STAGE "template"
 
 #define REPLY_WITHIN 10000 /* ms */
-#define SHM_SIZE     (UINT64_C(64) << 20)
 
 _Static_assert(VIEW_OPS_MAX <= FORK_OPS_MAX, "a template takes as many operations as a view has");
 
@@ -216,10 +216,20 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
     return failed ? error_memory(err, STAGE) : 0;
 }
 
-/* Limits of single processes are the calls': what the template gives up, none of them gets back. */
+/* What the template gives up, none of its calls gets back: it keeps the limits that are the same
+ * for all, and no others. */
 static bool is_of_template(const struct op *op)
 {
-    return op->kind != OP_LANDLOCK && op->kind != OP_COUNTERS && op->kind != OP_RLIMIT;
+    switch ((enum op_kind)op->kind) {
+    case OP_LANDLOCK:
+    case OP_COUNTERS:
+        return false;
+    case OP_RLIMIT:
+        return op->a != RLIMIT_NOFILE && op->a != RLIMIT_FSIZE && op->a != RLIMIT_CPU &&
+               op->a != RLIMIT_DATA && op->a != RLIMIT_NPROC;
+    default:
+        return true;
+    }
 }
 
 static void split_operations(struct plan *plan)
@@ -270,7 +280,6 @@ int template_take(struct brig_template *template, struct plan *plan, struct brig
     set_layer(plan, "landlock", BRIG_LAYER_OFF, "not for a template itself; its calls have it");
     set_layer(plan, "seccomp", BRIG_LAYER_APPLIED,
               "what no template needs is refused; its calls have the allow-list");
-    set_layer(plan, "core_dumps", BRIG_LAYER_OFF, "not for a template itself; its calls have it");
     return ret;
 }
 

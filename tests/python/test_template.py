@@ -505,7 +505,9 @@ assert call.value() == "parent's" and template.call(len, "ab") == 2
 def test_interrupt_ends_the_call_first(guest, script, alive):
     process = script("""
 import brig, sys, time
-template = brig.Template(env={"BRIG_TEST_TOKEN": sys.stdin.readline().strip()})
+template = brig.Template(parked=0, env={"BRIG_TEST_TOKEN": sys.stdin.readline().strip()})
+print("open", flush=True)
+sys.stdin.readline()
 try:
     template.call(time.sleep, 300)
 except KeyboardInterrupt:
@@ -515,9 +517,13 @@ except KeyboardInterrupt:
     with process:
         process.stdin.write(guest["env"]["BRIG_TEST_TOKEN"] + "\n")
         process.stdin.flush()
-        assert system.wait_until(lambda: alive() >= 1, 20)
+        assert process.stdout.readline() == "open\n"
+        before = alive()
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        assert system.wait_until(lambda: alive() > before, 20)
         process.send_signal(2)
         assert process.stdout.readline() == "interrupted\n"
-        assert alive() == 0
+        assert alive() == before
         process.stdin.close()
         assert process.wait(10) == 0
