@@ -15,6 +15,13 @@ static long place_fds(struct enter *enter)
     if (init < 0)
         return init;
     enter->init = (int)init;
+    long ground = -1;
+    if (enter->way.ground >= 0) {
+        ground = sys3(__NR_fcntl, enter->way.ground, F_DUPFD_CLOEXEC, count);
+        if (ground < 0)
+            return ground;
+    }
+    enter->way.ground = (int)ground;
     for (uint32_t i = 0; i < count; i++) {
         long fd = sys3(__NR_fcntl, enter->fds[i], F_DUPFD_CLOEXEC, count);
         if (fd < 0)
@@ -38,7 +45,8 @@ static int child(void *arg)
     if (enter->ret < 0)
         return 1;
     enter->in_cell = true;
-    enter->ret = cell_run(enter->ops, enter->op_count, enter->holder, &enter->op_failed);
+    enter->ret =
+        cell_run(enter->ops, enter->op_count, CELL_PART_RUN, &enter->way, &enter->op_failed);
     if (enter->ret < 0)
         return 1;
     enter->in_cell = false;
@@ -49,7 +57,8 @@ static int child(void *arg)
 
 long enter_init(struct enter *enter, int *pidfd)
 {
-    int init = enter->init; /* the child changes its copy, which is ours */
+    int init = enter->init,
+        ground = enter->way.ground; /* the child changes its copies, which are ours */
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | enter->clone_flags,
         .pidfd = (uint64_t)(uintptr_t)pidfd,
@@ -60,6 +69,7 @@ long enter_init(struct enter *enter, int *pidfd)
     enter->ret = 0;
     long pid = sys_clone_call(&args, child, enter);
     enter->init = init;
+    enter->way.ground = ground;
     if (pid < 0) {
         enter->step = "clone";
         enter->ret = pid;
