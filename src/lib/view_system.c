@@ -239,7 +239,6 @@ static int add_devices(struct view *view, struct brig_error *err)
         {"dev/stdout", "/proc/self/fd/1"}, {"dev/stderr", "/proc/self/fd/2"},
         {"dev/ptmx", "pts/ptmx"},
     };
-    uint64_t shm = view->scratch < SHM_SIZE ? view->scratch : SHM_SIZE;
     bool make = view->split;
     if (make) {
         int ret = view_tmpfs(view, "/dev", DEV_SIZE, 0755, false, err);
@@ -256,7 +255,13 @@ static int add_devices(struct view *view, struct brig_error *err)
         view_add(view, CELL_LINK, links[i].source, links[i].target);
     view_folder(view, "dev/pts", 0755);
     add_covers(view);
-    view_begin(view, CELL_PART_RUN);
+    return 0;
+}
+
+/* What in /dev is of one run alone. */
+static int add_own_devices(struct view *view, struct brig_error *err)
+{
+    uint64_t shm = view->scratch < SHM_SIZE ? view->scratch : SHM_SIZE;
     view_add(view, CELL_PTS, NULL, "dev/pts")->a = CELL_OURS;
     return view_tmpfs(view, "/dev/shm", shm, 01777, true, err);
 }
@@ -338,7 +343,9 @@ int view_add_system(struct view *view, bool host, bool network, struct brig_erro
     int ret = host ? build_host(view, err) : build_minimal(view, network, err);
     if (ret == 0)
         ret = add_devices(view, err);
-    if (ret == 0)
-        add_proc(view, host);
-    return ret;
+    view_begin(view, CELL_PART_RUN);
+    if (ret < 0)
+        return ret;
+    add_proc(view, host);
+    return add_own_devices(view, err);
 }
