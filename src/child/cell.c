@@ -19,7 +19,11 @@
 struct state {
     int root;  /* of the new tree, once there is one */
     int rules; /* landlock */
-    const struct holder *holder;
+    const struct cell_way *way;
+    const struct cell_op *ops;
+    uint32_t count;
+    uint32_t *failed;
+    int taken[CELL_OPS_MAX]; /* by operation: its mount, if it is CELL_TAKEN */
     int lifted[CELL_LIFTS_MAX]; /* trees, in the order in which they were lifted */
     uint32_t lift_count, lower_count;
 };
@@ -213,14 +217,19 @@ static long clone_named(const struct cell_op *op, uint64_t attributes)
     return tree;
 }
 
-static long bind_tree(const struct state *state, const struct cell_op *op)
+static long clone_source(const struct cell_op *op)
 {
     uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     if (op->a & CELL_READ_ONLY)
         attributes |= MOUNT_ATTR_RDONLY;
-    long tree = op->a & CELL_SYSTEM
-                    ? set_tree(open_tree(AT_FDCWD, op->source, AT_SYMLINK_NOFOLLOW), attributes, -1)
-                    : clone_named(op, attributes);
+    return op->a & CELL_SYSTEM
+               ? set_tree(open_tree(AT_FDCWD, op->source, AT_SYMLINK_NOFOLLOW), attributes, -1)
+               : clone_named(op, attributes);
+}
+
+static long bind_tree(const struct state *state, const struct cell_op *op)
+{
+    long tree = op->a & CELL_TAKEN ? state->taken[op - state->ops] : clone_source(op);
     return attach(state, tree, op);
 }
 
@@ -240,6 +249,53 @@ static long lower(struct state *state, const struct cell_op *op)
     if (state->lower_count == state->lift_count)
         return -EINVAL;
     return attach(state, state->lifted[state->lower_count++], op);
+}
+
+#define PROC_ATTRIBUTES (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+
+static long mount_proc(const struct state *state, const struct cell_op *op)
+{
+    if (op->a & CELL_TAKEN)
+        return attach(state, state->taken[op - state->ops], op);
+    return mount_new(state, "proc", PROC_ATTRIBUTES, op->source, op);
+}
+
+/* The mounts that are made from what cannot be reached, or not be asked for, in the ground. */
+static long take_mounts(struct state *state)
+{
+    for (uint32_t i = 0; i < state->count; i++) {
+        const struct cell_op *op = &state->ops[i];
+        if ((op->kind != CELL_BIND && op->kind != CELL_PROC) || !(op->a & CELL_TAKEN))
+            continue;
+        long mount = op->kind == CELL_PROC ? new_mount("proc", op->source, PROC_ATTRIBUTES)
+                                           : clone_source(op);
+        state->taken[i] = (int)mount;
+        if (mount < 0) {
+            *state->failed = i;
+            return mount;
+        }
+    }
+    return 0;
+}
+
+static long join_ground(struct state *state)
+{
+    const struct cell_way *way = state->way;
+    long ret = take_mounts(state);
+    if (ret == 0 && way->builder) {
+        ret = ready_wait(&way->builder->ready);
+        if (ret < 0)
+            *state->failed = way->builder->failed;
+    }
+    if (ret == 0)
+        ret = sys2(__NR_setns, way->ground, CLONE_NEWNS);
+    if (ret == 0 && way->copy)
+        ret = sys1(__NR_unshare, CLONE_NEWNS);
+    if (ret < 0)
+        return ret;
+    long root = sys4(__NR_openat, AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    state->root = (int)root;
+    return root < 0 ? root : 0;
 }
 
 /* Where something is to be made: the folder, and *name in it. Not through a link where somebody
@@ -324,6 +380,10 @@ static long make_node(const struct state *state, const struct cell_op *op)
 /* What is not there needs no cover. */
 static long cover(const struct state *state, const struct cell_op *op)
 {
+    if (op->a & CELL_SEALED) {
+        long done = sys5(__NR_mount, op->source, op->target, 0, 0x1000 /* MS_BIND */, 0);
+        return done == -ENOENT ? 0 : done;
+    }
     if (sys3(__NR_faccessat, state->root, op->target, 0) == -ENOENT)
         return 0;
     long tree = set_tree(open_tree(state->root, op->source, 0),
@@ -352,10 +412,10 @@ static long pivot(void)
     return ret < 0 ? ret : sys1(__NR_chdir, "/");
 }
 
-static long seal(void)
+static long seal(const char *target)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
-    return sys5(__NR_mount_setattr, AT_FDCWD, "/", 0, &attr, sizeof attr);
+    return sys5(__NR_mount_setattr, AT_FDCWD, target, 0, &attr, sizeof attr);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
@@ -414,6 +474,8 @@ static long run_one(struct state *state, const struct cell_op *op)
     switch ((enum cell_kind)op->kind) {
     case CELL_MAP_SELF:
         return map_self(op);
+    case CELL_JOIN:
+        return join_ground(state);
     case CELL_PRIVATE:
         return sys5(__NR_mount, 0, "/", 0, 0x44000 /* MS_REC | MS_PRIVATE */, 0);
     case CELL_ROOT:
@@ -444,19 +506,18 @@ static long run_one(struct state *state, const struct cell_op *op)
                                               : MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
                          op->source, op);
     case CELL_PROC:
-        return mount_new(state, "proc", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
-                         op->source, op);
+        return mount_proc(state, op);
     case CELL_PTS:
         return mount_new(state, "devpts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
                          "ptmxmode=0666,mode=0620,max=64", op);
     case CELL_PIVOT:
         return pivot();
     case CELL_SEAL:
-        return seal();
+        return seal(op->target);
     case CELL_LOOPBACK:
         return loopback_up();
     case CELL_NETWORK:
-        return holder_join_network(state->holder, op->fd);
+        return holder_join_network(state->way->holder, op->fd);
     case CELL_CHDIR:
         return sys1(__NR_chdir, op->source);
     case CELL_HOSTNAME:
@@ -473,13 +534,20 @@ static long run_one(struct state *state, const struct cell_op *op)
     return -ENOSYS; /* an operation that is not known must not be skipped */
 }
 
-long cell_run(const struct cell_op *ops, uint32_t count, const struct holder *holder,
-              uint32_t *failed)
+long cell_run(const struct cell_op *ops, uint32_t count, enum cell_part part,
+              const struct cell_way *way, uint32_t *failed)
 {
-    struct state state = {.root = -1, .rules = -1, .holder = holder};
-    long ret = 0;
+    struct state state;
+    state.root = state.rules = -1;
+    state.way = way;
+    state.ops = ops;
+    state.count = count;
+    state.failed = failed;
+    long ret = count > CELL_OPS_MAX ? -E2BIG : 0;
     long mask = sys1(__NR_umask, 0); /* modes are as the plan says; the guest gets the caller's */
     for (uint32_t i = 0; i < count && ret >= 0; i++) {
+        if (ops[i].part != part)
+            continue;
         *failed = i;
         ret = run_one(&state, &ops[i]);
     }

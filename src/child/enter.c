@@ -6,15 +6,27 @@
 #include "place.h"
 #include "sys.h"
 
+static long place(struct enter *enter)
+{
+    if (enter->way.ground >= 0) {
+        long ground = sys3(__NR_fcntl, enter->way.ground, F_DUPFD_CLOEXEC, enter->count);
+        if (ground < 0)
+            return ground;
+        enter->way.ground = (int)ground;
+    }
+    return place_fds(enter->fds, enter->scratch, enter->count, &enter->init);
+}
+
 static int child(void *arg)
 {
     struct enter *enter = arg;
     enter->step = "placing descriptors";
-    enter->ret = place_fds(enter->fds, enter->scratch, enter->count, &enter->init);
+    enter->ret = place(enter);
     if (enter->ret < 0)
         return 1;
     enter->in_cell = true;
-    enter->ret = cell_run(enter->ops, enter->op_count, enter->holder, &enter->op_failed);
+    enter->ret =
+        cell_run(enter->ops, enter->op_count, CELL_PART_RUN, &enter->way, &enter->op_failed);
     if (enter->ret < 0)
         return 1;
     enter->in_cell = false;
@@ -25,7 +37,8 @@ static int child(void *arg)
 
 long enter_init(struct enter *enter, int *pidfd)
 {
-    int init = enter->init; /* the child changes its copy, which is ours */
+    int init = enter->init,
+        ground = enter->way.ground; /* the child changes its copies, which are ours */
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | enter->clone_flags,
         .pidfd = (uint64_t)(uintptr_t)pidfd,
@@ -36,6 +49,7 @@ long enter_init(struct enter *enter, int *pidfd)
     enter->ret = 0;
     long pid = sys_clone_call(&args, child, enter);
     enter->init = init;
+    enter->way.ground = ground;
     if (pid < 0) {
         enter->step = "clone";
         enter->ret = pid;

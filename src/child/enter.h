@@ -17,8 +17,8 @@ struct enter {
     uint64_t clone_flags; /* namespaces */
     const struct cell_op *ops;
     uint32_t op_count;
-    const struct holder *holder; /* what CELL_NETWORK joins */
-    uint32_t op_failed;          /* written by the child: which one, if it failed in_cell */
+    struct cell_way way;
+    uint32_t op_failed; /* written by the child: which one, if it failed in_cell */
     bool in_cell;
     int init; /* the executable */
     char *const *argv, *const *envp;

@@ -140,6 +140,7 @@ static void build_cell(struct fork_call *call)
 {
     static int scratch[SLOT_MAX + 1];
     const struct fork_request *request = call->request;
+    const struct cell_way alone = {.ground = -1};
     uint32_t failed = 0;
     default_child_signal();
     long ret = place_fds(call->fds, scratch, request->slot_count, &call->fds[request->slot_count]);
@@ -150,7 +151,7 @@ static void build_cell(struct fork_call *call)
         ret = sys3(__NR_close_range, request->slot_count + 1, ~0u, 0);
     if (ret < 0)
         sys1(__NR_exit_group, 1); /* there is no socket yet to tell it on */
-    ret = cell_run(call->ops, request->cell_op_count, 0, &failed);
+    ret = cell_run(call->ops, request->cell_op_count, CELL_PART_RUN, &alone, &failed);
     if (ret < 0)
         fail(failed, ret, true);
     ret = skip_number();

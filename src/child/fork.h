@@ -13,7 +13,7 @@
 #include "job.h"
 #include "protocol.h"
 
-#define FORK_OPS_MAX  256
+#define FORK_OPS_MAX  CELL_OPS_MAX
 #define FORK_SIZE_MAX 131072
 
 /* What the supervisor sends to a template, one message: this, then the cell's operations with texts

@@ -11,7 +11,7 @@
 
 #define AF_INET_    2
 #define SOCK_DGRAM_ 2
-#define WAIT_SLICES 30 /* seconds until the namespace is given up */
+#define WAIT_SLICES 30 /* seconds until what is waited for is given up */
 
 long loopback_up(void)
 {
@@ -24,6 +24,26 @@ long loopback_up(void)
     long ret = sys3(__NR_ioctl, fd, SIOCSIFFLAGS, &request);
     sys1(__NR_close, fd);
     return ret;
+}
+
+void ready_tell(int32_t *ready, long ret)
+{
+    __atomic_store_n(ready, ret < 0 ? (int32_t)ret : 1, __ATOMIC_RELEASE);
+    sys6(__NR_futex, (long)ready, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
+
+long ready_wait(const int32_t *ready)
+{
+    struct __kernel_timespec second = {.tv_sec = 1};
+    int32_t told = 0;
+    for (int i = 0; i < WAIT_SLICES && told == 0; i++) {
+        told = __atomic_load_n(ready, __ATOMIC_ACQUIRE);
+        if (told == 0)
+            sys6(__NR_futex, (long)ready, FUTEX_WAIT_PRIVATE, 0, (long)&second, 0, 0);
+    }
+    if (told < 0)
+        return told;
+    return told == 0 ? -ETIMEDOUT : 0;
 }
 
 /* Other descriptors of the host must not stay open only because this process has a copy. */
@@ -45,8 +65,7 @@ static int hold(void *arg)
         if (ret == 0)
             ret = loopback_up();
     }
-    __atomic_store_n(&holder->ready, ret < 0 ? (int32_t)ret : 1, __ATOMIC_RELEASE);
-    sys6(__NR_futex, (long)&holder->ready, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+    ready_tell(&holder->ready, ret);
     while (sys3(__NR_read, holder->read_end, &byte, 1) == -EINTR) {
     }
     return 0;
@@ -65,14 +84,6 @@ long holder_start(struct holder *holder, int *pidfd)
 
 long holder_join_network(const struct holder *holder, int pidfd)
 {
-    struct __kernel_timespec second = {.tv_sec = 1};
-    int32_t ready = 0;
-    for (int i = 0; i < WAIT_SLICES && ready == 0; i++) {
-        ready = __atomic_load_n(&holder->ready, __ATOMIC_ACQUIRE);
-        if (ready == 0)
-            sys6(__NR_futex, (long)&holder->ready, FUTEX_WAIT_PRIVATE, 0, (long)&second, 0, 0);
-    }
-    if (ready <= 0)
-        return ready < 0 ? ready : -ETIMEDOUT;
-    return sys2(__NR_setns, pidfd, CLONE_NEWNET);
+    long ret = ready_wait(&holder->ready);
+    return ret < 0 ? ret : sys2(__NR_setns, pidfd, CLONE_NEWNET);
 }

@@ -21,6 +21,11 @@ long holder_start(struct holder *holder, int *pidfd);
 /* Become part of its network namespace, as soon as that is there. Returns 0 or -errno. */
 long holder_join_network(const struct holder *holder, int pidfd);
 
+/* A word in shared memory that is 0 until the one side tells 1 or -errno; the other waits for it,
+ * at most half a minute, and gets 0 or -errno. */
+void ready_tell(int32_t *ready, long ret);
+long ready_wait(const int32_t *ready);
+
 /* Bring the loopback device of the caller's network namespace up. */
 long loopback_up(void);
 

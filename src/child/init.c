@@ -37,8 +37,10 @@
 #define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
 
-#define TREE_MAX      8192
-#define POLL_FAILURES 16 /* in a row, before init gives up watching */
+#define TREE_MAX       8192
+#define LINGER_SECONDS 5
+#define LINGER_ROUNDS  64
+#define POLL_FAILURES  16 /* in a row, before init gives up watching */
 
 struct guest {
     const char *path;
@@ -445,6 +447,31 @@ static void remove_groups(void)
     sys3(__NR_unlinkat, setup.leaf_parent, setup.leaf, AT_REMOVEDIR);
 }
 
+/* The end of a cell takes the kernel longer than all that is left to do for a run. Where the
+ * supervisor leaves it to its keeper, it does not begin before that, or the supervisor's own end.
+ * Returns true if that is it. */
+static bool linger(void)
+{
+    char command;
+    struct timespec timeout = {LINGER_SECONDS, 0};
+    struct pollfd polls[] = {
+        {.fd = SLOT_CONTROL, .events = POLLIN},
+        {.fd = SLOT_SUPERVISOR, .events = POLLIN},
+    };
+    for (int round = 0; round < LINGER_ROUNDS; round++) {
+        long ready = sys5(__NR_ppoll, polls, 2, &timeout, 0, 0);
+        if (ready == 0)
+            return false;
+        if (ready < 0)
+            continue;
+        /* A command that crossed our report says nothing new. */
+        if (polls[1].revents ||
+            sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- main ---------------------------------------------------------------------------------- */
 
 static long receive_setup(void)
@@ -541,6 +568,8 @@ static int init_main(char **argv, char **envp)
         reap(&main_pid); /* it may have ended before there was anybody to be told */
     int orphaned = main_pid ? serve(self, signals, &main_pid) : 0;
     report_gone(kill_tree(self, signals, main_pid));
+    if (!orphaned && setup.park)
+        orphaned = linger();
     if (orphaned)
         remove_groups();
     return 0;

@@ -206,7 +206,7 @@ int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *
     bool root = plan->guest_uid != 0;
     plan->used = true;
     plan->needs_user = root;
-    plan->clone_flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+    plan->clone_flags = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
     plan->clone_flags |= network || root ? 0 : CLONE_NEWNET;
     plan->clone_flags |= root ? 0 : CLONE_NEWUSER;
     view->guest_uid = plan->guest_uid;
@@ -221,6 +221,7 @@ int cell_plan(struct cell_plan *plan, const struct brig_spec *spec, const char *
     ret = view_build(view, spec, workdir, &plan->start, err);
     if (ret < 0)
         return ret;
+    plan->clone_flags |= view->split ? 0 : CLONE_NEWNS;
     plan->landlock = landlock_version();
     if (plan->landlock > 0)
         landlock_add_rules(view, plan->landlock);
@@ -253,6 +254,7 @@ void cell_describe(const struct cell_op *op, char *out, size_t size)
 {
     static const char *const words[] = {
         [CELL_MAP_SELF] = "map the caller's id into the user namespace",
+        [CELL_JOIN] = "join the mount namespace of what is the same for many runs",
         [CELL_PRIVATE] = "cut mounts off from the host's",
         [CELL_ROOT] = "mount an empty root",
         [CELL_ROOT_HERE] = "take the template's root",
@@ -260,7 +262,6 @@ void cell_describe(const struct cell_op *op, char *out, size_t size)
         [CELL_PROC] = "mount /proc",
         [CELL_PTS] = "mount /dev/pts",
         [CELL_PIVOT] = "leave the host's root behind",
-        [CELL_SEAL] = "make the root read-only",
         [CELL_LOOPBACK] = "bring the loopback device up",
         [CELL_NETWORK] = "join a new network namespace, its loopback device up",
         [CELL_HOSTNAME] = "set the host name",
@@ -291,6 +292,9 @@ void cell_describe(const struct cell_op *op, char *out, size_t size)
         return;
     case CELL_COVER:
         snprintf(out, size, "cover /%.200s", op->target);
+        return;
+    case CELL_SEAL:
+        snprintf(out, size, "make %s read-only", op->target);
         return;
     case CELL_TMPFS:
         snprintf(out, size, "mount an empty folder at /%.200s", op->target);

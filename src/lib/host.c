@@ -64,6 +64,7 @@ int host_adopt(struct brig *brig, struct brig_error *err)
 {
     if (brig->pid == getpid())
         return 0;
+    grounds_adopt(&brig->grounds);
     brig->pool = NULL; /* its thread and its cells are the parent's; they end without it */
     /* The move of a supervisor to a leaf is its own to undo. */
     fd_close_at(&brig->place.leaf_parent);
@@ -83,6 +84,7 @@ int brig_open(struct brig **out, struct brig_error *err)
     struct brig *brig = calloc(1, sizeof *brig);
     if (!brig)
         return error_memory(err, STAGE);
+    grounds_init(&brig->grounds);
     brig->pidfd = -1;
     brig->place.leaf_parent = -1;
     brig->init = make_init(err);
@@ -109,6 +111,7 @@ void brig_close(struct brig *brig)
         fd_close_at(&brig->place.leaf_parent);
     else
         pool_close(brig->pool);
+    grounds_done(&brig->grounds);
     group_place_close(&brig->place);
     fd_close_at(&brig->init);
     fd_close_at(&brig->pidfd);

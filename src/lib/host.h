@@ -2,6 +2,7 @@
 #ifndef LIB_HOST_H
 #define LIB_HOST_H
 
+#include "ground.h"
 #include "brig.h"
 #include "group.h"
 #include "operator.h"
@@ -13,6 +14,7 @@ struct brig {
     uint64_t file_max; /* open files that the machine can have, for all that is not root's */
     int init;          /* sealed memory file with brig's init */
     int pidfd;         /* of this process, for init to watch */
+    struct grounds grounds;
     struct pool *pool; /* cells built ahead; NULL: none are */
     int pid;           /* that opened it: a fork of it gets its own pidfd */
 };

@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@
 #include "base/fd.h"
 #include "host.h"
 #include "pool.h"
+
+#define DRAIN_ROUNDS 64
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
@@ -106,6 +109,8 @@ static void take_report(struct brig_run *run, const struct init_report *report)
         run->tree_gone = true;
         run->counted = run->counted && !report->status;
         run->deferred = run->warm && run->brig->pool && pool_goes_on(run->brig->pool);
+        if (run->warm && !run->deferred) /* it waits for this */
+            syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGKILL, NULL, 0);
         finish_group(run); /* while init ends as well */
         break;
     case REPORT_STARTED:
@@ -389,6 +394,21 @@ static bool has_work(const struct brig_run *run)
     return work || (run->phase == PHASE_DRAINING && !pending);
 }
 
+/* As many steps of it at once as there are to take, unless somebody looks at their events, which
+ * point at what was read last. Returns true when the run is over. */
+static bool drain_on(struct brig_run *run, uint64_t now)
+{
+    if (run->moved && run->watched)
+        return false;
+    for (int round = 0; round < DRAIN_ROUNDS; round++) {
+        if (step_draining(run, now))
+            return true;
+        if (run->watched || !has_work(run))
+            return false;
+    }
+    return false;
+}
+
 int brig_run_step(struct brig_run *run)
 {
     struct epoll_event events[SOURCE_COUNT];
@@ -411,8 +431,7 @@ int brig_run_step(struct brig_run *run)
     /* At once: a process outside that was given the guest's stdout may write to it for ever. */
     if ((run->init_gone || run->deferred) && run->phase < PHASE_DRAINING)
         begin_draining(run);
-    /* What was read in this step has its event to be looked at first. */
-    if (run->phase == PHASE_DRAINING && !run->moved && step_draining(run, now))
+    if (run->phase == PHASE_DRAINING && drain_on(run, now))
         return 1;
     if (has_work(run))
         step_again(run);

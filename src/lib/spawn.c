@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ground.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -56,6 +57,7 @@ struct launch {
     struct enter enter;
     struct init_setup setup;
     struct ends ends;
+    struct ground ground;
     int control;
     int template; /* its end of the socket of a template, or of one of its guests; -1 */
     int tasks[GROUP_FOLDERS_MAX];
@@ -211,7 +213,12 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     launch->enter.clone_flags = plan->cell.clone_flags;
     launch->enter.ops = plan->cell.view.ops;
     launch->enter.op_count = plan->cell.view.count;
-    launch->enter.holder = &owner->holder;
+    launch->enter.way = (struct cell_way){
+        .holder = &owner->holder,
+        .builder = launch->ground.builder,
+        .ground = launch->ground.mounts,
+        .copy = launch->ground.copy,
+    };
     memcpy(setup->ops, plan->ops, sizeof setup->ops);
     setup->op_count = plan->op_count;
     setup->clone_into = setup->kill_fd = setup->events_fd = setup->leaf_parent = -1;
@@ -273,17 +280,25 @@ static int fork_init(struct launch *launch, struct spawned *spawned, const struc
 static int spawn(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                  struct owner *owner, bool park, struct brig_error *err)
 {
-    struct launch launch = {.control = -1, .template = -1, .ends = ENDS_NONE, .start = -1};
+    struct launch launch = {.control = -1,
+                            .template = -1,
+                            .ends = ENDS_NONE,
+                            .ground = GROUND_NONE,
+                            .start = -1};
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
     *spawned = SPAWNED_NONE;
-    int ret = prepare(&launch, spawned, brig, plan, owner, park, err);
+    /* First: it is built beside all the rest. */
+    int ret = ground_begin(&launch.ground, &brig->grounds, &plan->cell.view, err);
+    if (ret == 0)
+        ret = prepare(&launch, spawned, brig, plan, owner, park, err);
     if (ret == 0 && send(spawned->control, &launch.setup, sizeof launch.setup, MSG_NOSIGNAL) < 0)
         ret =
             error_system(err, STAGE, errno, "cannot send the plan to init: %s", error_text(errno));
     if (ret == 0)
         ret = plan->template ? fork_init(&launch, spawned, plan, err)
                              : clone_init(&launch, spawned, plan, err);
+    ground_end(&launch.ground, &brig->grounds, &plan->cell.view, ret == 0);
     fd_close_at(&launch.control);
     fd_close_at(&launch.template);
     ends_done(&launch.ends);

@@ -174,7 +174,7 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
 {
     struct view *view = &plan->cell.view;
     uint32_t kept = 0;
-    bool failed = false, shm = is_writable(view, "dev/shm");
+    bool failed = false;
     add_map(template, view, &failed);
     if (!plan->host_network)
         add_op(template, &(struct cell_op){.kind = CELL_LOOPBACK}, &failed);
@@ -199,15 +199,11 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
                 *copy = (struct cell_op){.kind = CELL_LOWER, .target = copy->target};
             if (is_mount((enum cell_kind)copy->kind))
                 copy->a |= CELL_OURS; /* nobody can change the template's root */
-            if (op.kind == CELL_PROC) /* the guest has init's own id in a call */
+            if (op.kind == CELL_PROC) { /* the guest has init's own id in a call */
                 copy->source = "hidepid=2";
-            shm = shm && !(op.kind == CELL_TMPFS && strcmp(op.target, "dev/shm") == 0);
-        }
-        if (op.kind == CELL_PTS && shm) { /* where it is a folder of /dev */
-            const struct cell_op own = {
-                .kind = CELL_TMPFS, .source = "mode=1777,size=67108864", .target = "dev/shm", .a = CELL_OURS};
-            add_op(template, &own, &failed);
-            shm = false;
+                copy->a &= ~(uint64_t)CELL_TAKEN;
+            }
+            copy->part = CELL_PART_RUN;
         }
         if (!alone)
             view->ops[kept++] = op;

@@ -25,7 +25,8 @@ struct cell_op *view_add(struct view *view, enum cell_kind kind, const char *sou
     else
         view->too_many = true;
     struct cell_op *op = &view->ops[view->too_many ? VIEW_OPS_MAX : view->count - 1];
-    *op = (struct cell_op){.kind = kind, .fd = -1, .source = source, .target = target};
+    *op = (struct cell_op){
+        .kind = kind, .part = view->part, .fd = -1, .source = source, .target = target};
     return op;
 }
 
@@ -75,7 +76,8 @@ void view_note(struct view *view, const char *target, const char *source, bool w
         view->too_many = true;
         return;
     }
-    view->mounts[view->mount_count++] = (struct view_mount){target, source, writable, folder};
+    view->mounts[view->mount_count++] =
+        (struct view_mount){target, source, writable, folder, view->part};
 }
 
 bool view_resolve(const struct view *view, const char *path, char *out, size_t size)
@@ -111,8 +113,35 @@ static bool is_ours(const struct view *view, const char *path)
     return true;
 }
 
-/* Make the folders above a target, and the target itself as a folder or an empty file, where they
- * are ours to make; elsewhere they must be there. *flags tells which. */
+void view_begin(struct view *view, enum cell_part part)
+{
+    view->part = view->split ? part : CELL_PART_RUN;
+}
+
+/* Make the folders above a target, and the target itself as a folder or an empty file. */
+static void make_new_place(struct view *view, const char *target, const struct view_mount *mount,
+                           bool folder, bool ours)
+{
+    for (const char *at = strchr(target + 1, '/'); at; at = strchr(at + 1, '/')) {
+        char above[PATH_MAX];
+        snprintf(above, sizeof above, "%.*s", (int)(at - target), target);
+        if (mount && view_is_within(mount->target, above))
+            continue; /* made already: the mount is on it */
+        view_folder(view, above + 1, 0755)->b = !ours;
+    }
+    if (mount && strcmp(mount->target, target) == 0)
+        return;
+    if (folder) {
+        view_folder(view, target + 1, 0755)->b = !ours;
+    } else {
+        struct cell_op *op = view_add(view, CELL_FILE, "", target + 1);
+        op->a = 0644;
+        op->c = !ours;
+    }
+}
+
+/* The place of a mount, where it is ours to make; elsewhere it must be there. *flags tells which.
+ * It is made by who makes what it is in. */
 static int make_place(struct view *view, const char *target, bool folder, uint64_t *flags,
                       struct brig_error *err)
 {
@@ -132,22 +161,10 @@ static int make_place(struct view *view, const char *target, bool folder, uint64
                              "your folders",
                              target, folder ? "folder" : "file", mount->source);
     }
-    for (const char *at = strchr(target + 1, '/'); at; at = strchr(at + 1, '/')) {
-        char above[PATH_MAX];
-        snprintf(above, sizeof above, "%.*s", (int)(at - target), target);
-        if (mount && view_is_within(mount->target, above))
-            continue; /* made already: the mount is on it */
-        view_folder(view, above + 1, 0755)->b = !ours;
-    }
-    if (mount && strcmp(mount->target, target) == 0)
-        return 0;
-    if (folder) {
-        view_folder(view, target + 1, 0755)->b = !ours;
-    } else {
-        struct cell_op *op = view_add(view, CELL_FILE, "", target + 1);
-        op->a = 0644;
-        op->c = !ours;
-    }
+    enum cell_part part = view->part;
+    view->part = mount ? mount->part : part;
+    make_new_place(view, target, mount, folder, ours);
+    view->part = part;
     return 0;
 }
 
@@ -166,6 +183,8 @@ int view_bind(struct view *view, const struct source *source, const char *target
         op->a |= CELL_OWNER;
         op->fd = SLOT_OWNER;
     }
+    if (view->split && view->part == CELL_PART_RUN)
+        op->a |= CELL_TAKEN;
     op->b = source->device;
     op->c = source->inode;
     view_note(view, target, path, writable, source->folder);
@@ -194,14 +213,22 @@ int view_build(struct view *view, const struct brig_spec *spec, const char *work
                const char **start, struct brig_error *err)
 {
     bool host = spec->values[KEY_VIEW].number == VIEW_HOST;
+    view->split = view->guest_uid && !host;
+    if (view->split)
+        view_add(view, CELL_JOIN, NULL, NULL);
+    view_begin(view, CELL_PART_GROUND);
     view_add(view, CELL_PRIVATE, NULL, NULL);
     int ret = view_add_system(view, host, spec->values[KEY_NETWORK].number == NETWORK_HOST, err);
     if (ret == 0)
         ret = view_add_caller(view, spec, workdir, start, err);
     if (ret < 0)
         return ret;
+    view_begin(view, CELL_PART_GROUND);
     view_add(view, CELL_PIVOT, NULL, NULL);
-    view_add(view, CELL_SEAL, NULL, NULL);
+    view_add(view, CELL_SEAL, NULL, "/");
+    if (view->split)
+        view_add(view, CELL_SEAL, NULL, "/dev");
+    view_begin(view, CELL_PART_RUN);
     view_add(view, CELL_CHDIR, *start, NULL);
     return view_failed(view, err);
 }

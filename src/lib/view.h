@@ -12,7 +12,7 @@
 #include "spec.h"
 
 #define VIEW_HOME       "/home/brig"
-#define VIEW_OPS_MAX    224
+#define VIEW_OPS_MAX    (CELL_OPS_MAX - 1)
 #define VIEW_MOUNTS_MAX 96
 
 /* What is at a path of the cell. */
@@ -20,6 +20,7 @@ struct view_mount {
     const char *target; /* absolute, in the cell */
     const char *source; /* absolute, on the host; NULL: ours, made in memory */
     bool writable, folder;
+    enum cell_part part; /* who makes it, and so what is in it */
 };
 
 struct view {
@@ -32,6 +33,8 @@ struct view {
     unsigned uid, gid;   /* of the guest, as it sees itself */
     uint64_t scratch;    /* bytes that each folder in memory may take */
     const char *home;    /* of the guest */
+    bool split;          /* what is the same for many runs is a part of its own */
+    enum cell_part part; /* that what is added now is of */
     bool no_memory, too_many;
 };
 

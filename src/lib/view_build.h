@@ -11,6 +11,9 @@
 /* Is path the same as base, or below it? */
 bool view_is_within(const char *path, const char *base);
 
+/* What is added from here on is of this part, if the view has two. */
+void view_begin(struct view *view, enum cell_part part);
+
 /* Remember what is at a path of the cell. */
 void view_note(struct view *view, const char *target, const char *source, bool writable,
                bool folder);

@@ -16,6 +16,7 @@
 
 #define STAGE    "view"
 #define SHM_SIZE (UINT64_C(64) << 20)
+#define DEV_SIZE 65536
 
 /* A file that fits a few pages costs less as a copy than as a mount. */
 #define COPY_MAX 16384
@@ -112,11 +113,24 @@ static int add_parts(struct view *view, const char *const *paths, struct brig_er
     return ret;
 }
 
+/* What is a link on nearly every host, and so is taken for one at first. */
+static int add_links(struct view *view, const char *const *paths, struct brig_error *err)
+{
+    int ret = 0;
+    for (; ret == 0 && *paths; paths++) {
+        errno = 0;
+        if (!add_link(view, *paths) && errno != ENOENT)
+            ret = add_part(view, *paths, err);
+    }
+    return ret;
+}
+
 static int add_system(struct view *view, struct brig_error *err)
 {
-    static const char *const folders[] = {"/usr",   "/bin",   "/sbin",   "/lib",
-                                          "/lib32", "/lib64", "/libx32", NULL};
-    return add_parts(view, folders, err);
+    static const char *const links[] = {"/bin",   "/sbin",   "/lib", "/lib32",
+                                        "/lib64", "/libx32", NULL};
+    int ret = add_part(view, "/usr", err);
+    return ret == 0 ? add_links(view, links, err) : ret;
 }
 
 /* Java keeps its settings in /etc, in a folder of its version: /usr/lib/jvm/java-17-openjdk-amd64
@@ -146,17 +160,26 @@ static int add_java(struct view *view, struct brig_error *err)
 static int add_etc(struct view *view, bool network, struct brig_error *err)
 {
     static const char *const entries[] = {
-        "/etc/alternatives", "/etc/fonts",
-        "/etc/ld.so.cache",  "/etc/ld.so.conf",
-        "/etc/ld.so.conf.d", "/etc/localtime",
-        "/etc/mime.types",   "/etc/pki",
-        "/etc/protocols",    "/etc/services",
-        "/etc/ssl/certs",    "/etc/ssl/openssl.cnf",
-        "/etc/timezone",     NULL,
+        "/etc/alternatives",
+        "/etc/fonts",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/mime.types",
+        "/etc/pki",
+        "/etc/protocols",
+        "/etc/services",
+        "/etc/ssl/certs",
+        "/etc/ssl/openssl.cnf",
+        "/etc/timezone",
+        NULL,
     };
+    static const char *const links[] = {"/etc/localtime", NULL};
     static const char *const resolver[] = {"/etc/resolv.conf", NULL};
     view_folder(view, "etc", 0755);
     int ret = add_parts(view, entries, err);
+    if (ret == 0)
+        ret = add_links(view, links, err);
     if (ret == 0)
         ret = add_java(view, err);
     return ret == 0 && network ? add_parts(view, resolver, err) : ret;
@@ -188,9 +211,21 @@ static void add_files(struct view *view)
         add_file(view, files[i].text, strlen(files[i].text), files[i].target);
 }
 
-/* A folder of devices in memory, on which /dev/shm is as well. An ordinary user cannot make
- * devices: the host's own are shown then, and /dev/shm is on its own. */
-static int add_devices(struct view *view, bool host, struct brig_error *err)
+#define NOTHING "dev/.nothing"
+#define BOOT_ID "dev/.boot_id"
+
+/* What covers files of /proc: something that nobody may open, and a name that says nothing. */
+static void add_covers(struct view *view)
+{
+    static const char boot_id[] = "00000000-0000-0000-0000-000000000000\n";
+    add_file(view, "", 0, NOTHING);
+    view->ops[view->count - 1].a = 0;
+    add_file(view, boot_id, sizeof boot_id - 1, BOOT_ID);
+}
+
+/* A folder of devices in memory. An ordinary user cannot make devices: the host's own are shown
+ * then. */
+static int add_devices(struct view *view, struct brig_error *err)
 {
     static const struct {
         const char *target;
@@ -204,10 +239,9 @@ static int add_devices(struct view *view, bool host, struct brig_error *err)
         {"dev/stdout", "/proc/self/fd/1"}, {"dev/stderr", "/proc/self/fd/2"},
         {"dev/ptmx", "pts/ptmx"},
     };
-    uint64_t shm = view->scratch < SHM_SIZE ? view->scratch : SHM_SIZE;
-    bool make = view->guest_uid && !host;
+    bool make = view->split;
     if (make) {
-        int ret = view_tmpfs(view, "/dev", shm, 0755, false, err);
+        int ret = view_tmpfs(view, "/dev", DEV_SIZE, 0755, false, err);
         if (ret < 0)
             return ret;
         view->ops[view->count - 1].a |= CELL_DEVICES;
@@ -220,18 +254,24 @@ static int add_devices(struct view *view, bool host, struct brig_error *err)
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         view_add(view, CELL_LINK, links[i].source, links[i].target);
     view_folder(view, "dev/pts", 0755);
-    view_add(view, CELL_PTS, NULL, "dev/pts")->a = CELL_OURS;
-    if (!make)
-        return view_tmpfs(view, "/dev/shm", shm, 01777, true, err);
-    view_folder(view, "dev/shm", 01777);
-    view_note(view, "/dev/shm", NULL, true, true);
+    add_covers(view);
     return 0;
 }
 
-/* Cover a file of the new root with another of it. */
+/* What in /dev is of one run alone. */
+static int add_own_devices(struct view *view, struct brig_error *err)
+{
+    uint64_t shm = view->scratch < SHM_SIZE ? view->scratch : SHM_SIZE;
+    view_add(view, CELL_PTS, NULL, "dev/pts")->a = CELL_OURS;
+    return view_tmpfs(view, "/dev/shm", shm, 01777, true, err);
+}
+
+/* Cover a file of the new root with another of it, which is in /dev: that has been sealed when the
+ * run's part begins. */
 static void cover(struct view *view, const char *source, const char *target, bool ours)
 {
-    view_add(view, CELL_COVER, source, target)->a = ours ? CELL_OURS : 0;
+    uint64_t sealed = view->split ? CELL_SEALED : 0;
+    view_add(view, CELL_COVER, source, target)->a = (ours ? CELL_OURS : 0) | sealed;
 }
 
 /* The same for a file of the host, which may be a link to where the names are kept. */
@@ -253,13 +293,11 @@ static void add_proc(struct view *view, bool host)
         "proc/cmdline", "proc/bootconfig", "proc/version_signature",
     };
     view_add(view, CELL_PROC, view->guest_uid ? NULL : "hidepid=2", "proc")->a =
-        host ? 0 : CELL_OURS;
+        (host ? 0 : CELL_OURS) | (view->split ? CELL_TAKEN : 0);
     for (size_t i = 0; i < sizeof masked / sizeof *masked;
          i++) /* whatever the host's /proc shows */
-        cover(view, "dev/null", masked[i], true);
-    static const char boot_id[] = "00000000-0000-0000-0000-000000000000\n";
-    add_file(view, boot_id, sizeof boot_id - 1, "dev/.boot_id");
-    cover(view, "dev/.boot_id", "proc/sys/kernel/random/boot_id", true);
+        cover(view, NOTHING, masked[i], true);
+    cover(view, BOOT_ID, "proc/sys/kernel/random/boot_id", true);
 }
 
 static int build_minimal(struct view *view, bool network, struct brig_error *err)
@@ -304,8 +342,10 @@ int view_add_system(struct view *view, bool host, bool network, struct brig_erro
 {
     int ret = host ? build_host(view, err) : build_minimal(view, network, err);
     if (ret == 0)
-        ret = add_devices(view, host, err);
-    if (ret == 0)
-        add_proc(view, host);
-    return ret;
+        ret = add_devices(view, err);
+    view_begin(view, CELL_PART_RUN);
+    if (ret < 0)
+        return ret;
+    add_proc(view, host);
+    return add_own_devices(view, err);
 }

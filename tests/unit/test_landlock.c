@@ -29,7 +29,7 @@ static long enforce(const struct place *place, int version)
     const char *const writable[] = {place->writable, NULL};
     uint32_t failed = 0;
     landlock_add_host_rules(&view, version, writable, place->writable);
-    long ret = cell_run(view.ops, view.count, NULL, &failed);
+    long ret = cell_run(view.ops, view.count, CELL_PART_RUN, NULL, &failed);
     strings_done(&view.text);
     if (ret < 0)
         return ret;
