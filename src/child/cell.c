@@ -543,6 +543,7 @@ long cell_run(const struct cell_op *ops, uint32_t count, enum cell_part part,
     state.ops = ops;
     state.count = count;
     state.failed = failed;
+    state.lift_count = state.lower_count = 0;
     long ret = count > CELL_OPS_MAX ? -E2BIG : 0;
     long mask = sys1(__NR_umask, 0); /* modes are as the plan says; the guest gets the caller's */
     for (uint32_t i = 0; i < count && ret >= 0; i++) {

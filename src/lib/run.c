@@ -108,8 +108,8 @@ static void take_report(struct brig_run *run, const struct init_report *report)
         run->gone = *report;
         run->tree_gone = true;
         run->counted = run->counted && !report->status;
-        run->deferred = run->warm && run->brig->pool && pool_goes_on(run->brig->pool);
-        if (run->warm && !run->deferred) /* it waits for this */
+        run->deferred = run->waited && run->brig->pool && pool_goes_on(run->brig->pool);
+        if (run->waited && !run->deferred) /* it waits for this */
             syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGKILL, NULL, 0);
         finish_group(run); /* while init ends as well */
         break;

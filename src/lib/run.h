@@ -77,6 +77,7 @@ struct brig_run {
     uint64_t peak_memory, peak_pids; /* by sampling */
     uint64_t sampled_user, sampled_system;
     bool warm;     /* from a cell that was built ahead */
+    bool waited;   /* its guest has waited for its job: a call of a template has, if not warm */
     bool deferred; /* the keeper ends init and removes the group */
     bool counted;  /* the counters are the last ones */
     bool settled;  /* the group was read and removed */

@@ -104,6 +104,7 @@ static int spawn_call(struct brig_run *run, struct brig *brig, struct brig_error
         error_usage(err, STAGE, "the command and its environment are too long for a call");
     if (ret < 0)
         spawn_end(&run->spawned);
+    run->waited = ret == 0;
     return ret;
 }
 
@@ -163,7 +164,7 @@ static int spawn_warm(struct brig_run *run, struct brig *brig, const struct brig
     if (ret == 0)
         ret = spawn_job(&run->spawned, &run->plan, NULL);
     if (ret == 0) {
-        run->warm = true;
+        run->warm = run->waited = true;
         return 1;
     }
     pool_bury(brig->pool, &run->spawned);
