@@ -16,7 +16,7 @@ struct builder {
     uint32_t failed; /* which one, if ready says so */
     int32_t ready;   /* a futex: 0 not yet, 1 the ground is there, or -errno */
     int32_t held;    /* a futex: 1 when it may end */
-    char stack[32768] __attribute__((aligned(16)));
+    char stack[16384] __attribute__((aligned(16)));
 };
 
 /* Start it, in a new mount namespace; returns its pid with *pidfd set, or -errno. Signals must be
