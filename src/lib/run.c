@@ -530,6 +530,7 @@ void brig_run_free(struct brig_run *run)
         let_go(run);
     if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
         end_at_once(run);
+    owner_done(&run->owner);
     feed_done(run);
     fd_close_at(&run->epoll);
     fd_close_at(&run->timer);
