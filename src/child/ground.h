@@ -1,7 +1,8 @@
 /* The ground of a cell: the part of its file view that is the same for many runs, in a mount
- * namespace of its own. It is made by the builder, a process beside the supervisor, which shares the
- * supervisor's memory and makes raw system calls on memory prepared before, nothing else. It ends
- * when it is done and the supervisor has a descriptor of the namespace, which keeps the ground. */
+ * namespace of its own. It is made by the builder, a process beside the supervisor, which shares
+ * the supervisor's memory and makes raw system calls on memory prepared before, nothing else. It
+ * ends when it is done and the supervisor has a descriptor of the namespace, which keeps the
+ * ground. */
 #ifndef CHILD_GROUND_H
 #define CHILD_GROUND_H
 
