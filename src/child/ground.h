@@ -14,9 +14,10 @@ struct cell_op;
 struct builder {
     const struct cell_op *ops; /* of all parts; the builder executes those of the ground */
     uint32_t count;
-    uint32_t failed; /* which one, if ready says so */
-    int32_t ready;   /* a futex: 0 not yet, 1 the ground is there, or -errno */
-    int32_t held;    /* a futex: 1 when it may end */
+    int32_t supervisor; /* its pid */
+    uint32_t failed;    /* which one, if ready says so */
+    int32_t ready;      /* a futex: 0 not yet, 1 the ground is there, or -errno */
+    int32_t held;       /* a futex: 1 when it may end */
     char stack[16384] __attribute__((aligned(16)));
 };
 

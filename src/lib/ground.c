@@ -165,6 +165,7 @@ static int start_builder(struct ground *ground, const struct view *view, struct 
     struct builder *builder = &ground->builder;
     builder->ops = view->ops;
     builder->count = view->count;
+    builder->supervisor = getpid();
     builder->failed = 0;
     builder->ready = builder->held = 0;
     uint64_t all = ~UINT64_C(0), before; /* no handler of the host may run in the builder */
