@@ -544,6 +544,8 @@ long cell_run(const struct cell_op *ops, uint32_t count, enum cell_part part,
     state.count = count;
     state.failed = failed;
     state.lift_count = state.lower_count = 0;
+    for (uint32_t i = 0; i < CELL_OPS_MAX; i++)
+        state.taken[i] = -EBADF;
     long ret = count > CELL_OPS_MAX ? -E2BIG : 0;
     long mask = sys1(__NR_umask, 0); /* modes are as the plan says; the guest gets the caller's */
     for (uint32_t i = 0; i < count && ret >= 0; i++) {

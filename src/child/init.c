@@ -464,10 +464,12 @@ static bool linger(void)
             return false;
         if (ready < 0)
             continue;
-        /* A command that crossed our report says nothing new. */
-        if (polls[1].revents ||
-            sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0) == 0)
+        if (polls[1].revents)
             return true;
+        /* A command: somebody waits for our end. None: nobody is there any more. */
+        long len = sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0);
+        if (len >= 0)
+            return len == 0;
     }
     return false;
 }

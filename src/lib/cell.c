@@ -163,14 +163,21 @@ int owner_map(struct owner *owner, uint64_t guest_uid, struct brig_error *err)
 }
 
 /* Closing our end of the pipe ends it, should the signal not. */
+void owner_release(struct owner *owner)
+{
+    if (owner->pidfd < 0)
+        return;
+    fd_close_at(&owner->holder.write_end);
+    fd_close_at(&owner->user);
+    syscall(SYS_pidfd_send_signal, owner->pidfd, SIGKILL, NULL, 0);
+}
+
 void owner_done(struct owner *owner)
 {
     siginfo_t info;
     if (owner->pidfd < 0)
         return;
-    close(owner->holder.write_end);
-    fd_close_at(&owner->user);
-    syscall(SYS_pidfd_send_signal, owner->pidfd, SIGKILL, NULL, 0);
+    owner_release(owner);
     while (waitid(P_PIDFD, (id_t)owner->pidfd, &info, WEXITED | __WALL) < 0 && errno == EINTR) {
     }
     fd_close_at(&owner->pidfd);

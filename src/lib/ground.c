@@ -162,11 +162,12 @@ static void keep_ground(struct grounds *grounds, const struct view *view, struct
 static int start_builder(struct ground *ground, const struct view *view, struct brig_error *err)
 {
     char path[48];
-    struct builder *builder = ground->builder = calloc(1, sizeof *builder);
-    if (!builder)
-        return error_memory(err, STAGE);
+    struct builder *builder = &ground->builder;
     builder->ops = view->ops;
     builder->count = view->count;
+    builder->supervisor = getpid();
+    builder->failed = 0;
+    builder->ready = builder->held = 0;
     uint64_t all = ~UINT64_C(0), before; /* no handler of the host may run in the builder */
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
     long pid = builder_start(builder, &ground->pidfd);
@@ -176,20 +177,25 @@ static int start_builder(struct ground *ground, const struct view *view, struct 
         return error_system(err, STAGE, (int)-pid, "cannot make a mount namespace: %s",
                             error_text((int)-pid));
     }
+    ground->built = true;
     snprintf(path, sizeof path, "/proc/%ld/ns/mnt", pid);
     ground->mounts = open(path, O_RDONLY | O_CLOEXEC);
-    int ret = ground->mounts < 0
-                  ? error_system(err, STAGE, errno, "%s: %s", path, error_text(errno))
-                  : 0;
+    int ret =
+        ground->mounts < 0 ? error_system(err, STAGE, errno, "%s: %s", path, error_text(errno)) : 0;
     ready_tell(&builder->held, 0);
     return ret;
+}
+
+void ground_init(struct ground *ground)
+{
+    ground->mounts = ground->pidfd = ground->host_mounts = -1;
+    ground->copy = ground->built = false; /* the builder's stack stays as it is */
 }
 
 int ground_begin(struct ground *ground, struct grounds *grounds, const struct view *view,
                  struct brig_error *err)
 {
     bool keep;
-    *ground = GROUND_NONE;
     if (!view->split)
         return 0;
     ground->mounts = find(grounds, view, &keep);
@@ -212,11 +218,9 @@ void ground_end(struct ground *ground, struct grounds *grounds, const struct vie
                errno == EINTR) {
         }
     }
-    if (ground->builder && good && ground->host_mounts >= 0)
+    if (ground->built && good && ground->host_mounts >= 0)
         keep_ground(grounds, view, ground);
     fd_close_at(&ground->pidfd);
     fd_close_at(&ground->mounts);
     fd_close_at(&ground->host_mounts);
-    free(ground->builder);
-    ground->builder = NULL;
 }

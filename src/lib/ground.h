@@ -23,20 +23,20 @@ struct grounds {
 
 /* The ground of one run, while that is set up. */
 struct ground {
-    int mounts;              /* -1: the run needs none */
-    bool copy;               /* it is kept for others */
-    struct builder *builder; /* at work; NULL */
-    int pidfd;               /* of the builder */
-    int host_mounts;         /* it is to be kept: what told of changes since before it was begun */
+    int mounts;      /* -1: the run needs none */
+    bool copy;       /* it is kept for others */
+    bool built;      /* for this run, by the builder */
+    int pidfd;       /* of the builder; -1 */
+    int host_mounts; /* it is to be kept: what told of changes since before it was begun */
+    struct builder builder;
 };
-
-#define GROUND_NONE ((struct ground){.mounts = -1, .pidfd = -1, .host_mounts = -1})
 
 void grounds_init(struct grounds *grounds);
 void grounds_done(struct grounds *grounds);
 /* In a fork of the process, in which the lock may be held by a thread that is not there. */
 void grounds_adopt(struct grounds *grounds);
 
+void ground_init(struct ground *ground);
 /* Find the ground for a view or begin to build it; 0 or an error with stage "cell". */
 int ground_begin(struct ground *ground, struct grounds *grounds, const struct view *view,
                  struct brig_error *err);

@@ -526,6 +526,8 @@ static void end_at_once(struct brig_run *run)
     siginfo_t info;
     run->watched = run->pump.watched = false;
     ending_kill(run, END_CANCELLED);
+    if (run->waited) /* its init may wait for this, with all the rest ended */
+        syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGKILL, NULL, 0);
     for (int round = 0; round < 2; round++) {
         int n;
         do
@@ -556,6 +558,7 @@ void brig_run_free(struct brig_run *run)
         run->deferred = true; /* the keeper ends it as well */
     else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
         end_at_once(run);
+    owner_done(&run->owner);
     feed_done(run);
     fd_close_at(&run->epoll);
     fd_close_at(&run->timer);

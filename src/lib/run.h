@@ -55,6 +55,7 @@ struct brig_run {
     int pid; /* that started it: a fork of it has only copies to close */
     struct plan plan;
     struct spawned spawned;
+    struct owner owner; /* of what the set-up needed; on its way out */
     struct pump pump;
     struct feed feed;
     struct channel channel;

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,8 +21,11 @@
 #include "scratch.h"
 #include "template.h"
 
-#define STAGE      "spawn"
-#define STACK_SIZE 65536
+#define STAGE "spawn"
+
+/* Of the child until its exec. Not mapped for it: to unmap memory that the holder shares means to
+ * interrupt the holder's processor. */
+#define STACK_SIZE 16384
 
 /* With less, anything that the kernel does for the guest may fail with any error. */
 #define MEMORY_TO_START (UINT64_C(256) << 10)
@@ -58,6 +60,7 @@ struct launch {
     struct init_setup setup;
     struct ends ends;
     struct ground ground;
+    char stack[STACK_SIZE] __attribute__((aligned(16)));
     int control;
     int template; /* its end of the socket of a template, or of one of its guests; -1 */
     int tasks[GROUP_FOLDERS_MAX];
@@ -215,7 +218,7 @@ static int prepare(struct launch *launch, struct spawned *spawned, struct brig *
     launch->enter.op_count = plan->cell.view.count;
     launch->enter.way = (struct cell_way){
         .holder = &owner->holder,
-        .builder = launch->ground.builder,
+        .builder = launch->ground.built ? &launch->ground.builder : NULL,
         .ground = launch->ground.mounts,
         .copy = launch->ground.copy,
     };
@@ -239,15 +242,11 @@ static int clone_init(struct launch *launch, struct spawned *spawned, const stru
     uint64_t all = ~UINT64_C(0),
              before; /* as the kernel sees it: libc would leave its own two out */
     struct enter *enter = &launch->enter;
-    enter->stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (enter->stack == MAP_FAILED)
-        return error_system(err, STAGE, errno, "cannot map a stack: %s", error_text(errno));
-    enter->stack_size = STACK_SIZE;
+    enter->stack = launch->stack;
+    enter->stack_size = sizeof launch->stack;
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
     long pid = enter_init(enter, &spawned->pidfd);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
-    munmap(enter->stack, STACK_SIZE);
     if (pid < 0)
         spawned->pidfd = -1; /* the kernel may have written a number that is not ours any more */
     if (pid >= 0 && enter->ret < 0) {
@@ -280,11 +279,12 @@ static int fork_init(struct launch *launch, struct spawned *spawned, const struc
 static int spawn(struct spawned *spawned, struct brig *brig, const struct plan *plan,
                  struct owner *owner, bool park, struct brig_error *err)
 {
-    struct launch launch = {.control = -1,
-                            .template = -1,
-                            .ends = ENDS_NONE,
-                            .ground = GROUND_NONE,
-                            .start = -1};
+    struct launch launch; /* its stacks stay as they are */
+    memset(&launch.enter, 0, sizeof launch.enter);
+    memset(&launch.setup, 0, sizeof launch.setup);
+    launch.ends = ENDS_NONE;
+    ground_init(&launch.ground);
+    launch.control = launch.template = launch.start = -1;
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
         launch.tasks[i] = -1;
     *spawned = SPAWNED_NONE;

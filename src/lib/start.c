@@ -111,20 +111,23 @@ static int spawn_call(struct brig_run *run, struct brig *brig, struct brig_error
 static int try_spawn(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
                      const char *no_cell, struct brig_error *err)
 {
-    struct owner owner = OWNER_NONE;
+    struct owner *owner = &run->owner;
     int ret = 0;
     /* As early as possible: a network namespace takes as long as all the rest. */
     if (geteuid() == 0 && !no_cell && !spec->template)
-        ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
+        ret = owner_start(owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
     if (ret == 0)
         ret = plan_make(&run->plan, brig, spec, no_cell, err);
     if (ret == 0) {
         ret = run->plan.template ? spawn_call(run, brig, err)
-                                 : spawn_start(&run->spawned, brig, &run->plan, &owner, err);
+                                 : spawn_start(&run->spawned, brig, &run->plan, owner, err);
         if (ret < 0)
             plan_done(&run->plan);
     }
-    owner_done(&owner);
+    if (ret == 0)
+        owner_release(owner); /* it may take its time, while the guest begins */
+    else
+        owner_done(owner);
     return ret;
 }
 
@@ -215,16 +218,14 @@ int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run 
     struct brig_run *run = calloc(1, sizeof *run);
     if (!run)
         return error_memory(err, STAGE);
-    *run = (struct brig_run){
-        .brig = brig,
-        .pid = getpid(),
-        .plan = {.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1},
-        .spawned = SPAWNED_NONE,
-        .pump = {.streams = {[BRIG_STDOUT] = {.outlet.fd = -1}, [BRIG_STDERR] = {.outlet.fd = -1}}},
-        .feed = {.source = -1, .own = -1},
-        .epoll = -1,
-        .timer = -1,
-    };
+    run->brig = brig; /* what is zero already is not written again: it is large */
+    run->pid = getpid();
+    run->plan.workdir = run->plan.stdin_fd = run->plan.feed_fd = run->plan.own_feed = -1;
+    run->spawned = SPAWNED_NONE;
+    run->owner.pidfd = -1;
+    run->pump.streams[BRIG_STDOUT].outlet.fd = run->pump.streams[BRIG_STDERR].outlet.fd = -1;
+    run->feed.source = run->feed.own = -1;
+    run->epoll = run->timer = -1;
     make_id(run->id);
     int ret = start(run, brig, spec, err);
     if (ret < 0) {

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -135,23 +137,35 @@ static int add_system(struct view *view, struct brig_error *err)
 
 /* Java keeps its settings in /etc, in a folder of its version: /usr/lib/jvm/java-17-openjdk-amd64
  * has them in /etc/java-17-openjdk. */
+static int add_java_of(struct view *view, const char *name, struct brig_error *err)
+{
+    char path[64];
+    bool java = strncmp(name, "java-", 5) == 0;
+    size_t version = java ? strspn(name + 5, "0123456789") : 0;
+    if (!version || strncmp(name + 5 + version, "-openjdk", 8) != 0)
+        return 0;
+    snprintf(path, sizeof path, "/etc/java-%.*s-openjdk", (int)version, name + 5);
+    return add_part(view, view_text(view, path), err);
+}
+
+/* Without the C library's list, which takes memory and gives it back while the holder shares it. */
 static int add_java(struct view *view, struct brig_error *err)
 {
-    DIR *dir = opendir("/usr/lib/jvm");
+    char entries[4096];
+    autofd folder = open("/usr/lib/jvm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long len;
     int ret = 0;
-    const struct dirent *entry;
-    while (dir && ret == 0 && (entry = readdir(dir))) {
-        char path[64];
-        bool java = strncmp(entry->d_name, "java-", 5) == 0;
-        size_t version = java ? strspn(entry->d_name + 5, "0123456789") : 0;
-        if (!version || entry->d_type == DT_LNK ||
-            strncmp(entry->d_name + 5 + version, "-openjdk", 8) != 0)
-            continue;
-        snprintf(path, sizeof path, "/etc/java-%.*s-openjdk", (int)version, entry->d_name + 5);
-        ret = add_part(view, view_text(view, path), err);
+    while (folder >= 0 && ret == 0 &&
+           (len = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
+        for (long at = 0; at < len && ret == 0;) {
+            const char *entry = entries + at;
+            unsigned short size;
+            memcpy(&size, entry + offsetof(struct dirent, d_reclen), sizeof size);
+            if (entry[offsetof(struct dirent, d_type)] != DT_LNK)
+                ret = add_java_of(view, entry + offsetof(struct dirent, d_name), err);
+            at += size;
+        }
     }
-    if (dir)
-        closedir(dir);
     return ret;
 }
 
