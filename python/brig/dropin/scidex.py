@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from .. import Result, Run, Usage, start
+from ._python import python_folders
 
 __all__ = [
     "NOTEBOOK_COMMAND",
@@ -351,14 +352,8 @@ def _result_of(cmd: Command, result: Result, analysis_id: str | None) -> Runtime
     )
 
 
-def _python_folders() -> list[str]:
-    """Where this interpreter and its packages are, if that is not among the system's folders."""
-    folders = {sys.prefix, sys.base_prefix}
-    return sorted(path for path in folders if path != "/usr" and not path.startswith("/usr/"))
-
-
 def _run_python(words: list[Any], cwd: PathName, keys: dict[str, Any]) -> RuntimeResult:
-    keys["ro"] = [*_python_folders(), *keys.get("ro", ())]
+    keys["ro"] = [*python_folders(), *keys.get("ro", ())]
     return isolated_run(words, cwd, **keys)
 
 
