@@ -1,4 +1,5 @@
 """brig.dropin.scidex: each test cites its row of the request."""
+import importlib.util
 import inspect
 import json
 import os
@@ -142,6 +143,44 @@ def test_row_run_notebook_isolated(env, tmp_path, monkeypatch):
     assert run_notebook_isolated(book, cwd=other, env=env, timeout_seconds=20).returncode == 0
     with pytest.raises(FileNotFoundError):
         run_notebook_isolated(tmp_path / "none.ipynb")
+
+
+needs_nbconvert = pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("nbconvert", "ipykernel")),
+    reason="optional: nbconvert and ipykernel are not installed")
+
+
+def run_real_notebook(tmp_path, cells, **keys):
+    book = tmp_path / "real.ipynb"
+    book.write_text(json.dumps({
+        "cells": [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "execution_count": None, "outputs": [],
+                   "source": cell} for i, cell in enumerate(cells)],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "nbformat": 4, "nbformat_minor": 5}))
+    result = run_notebook_isolated(book, **keys)
+    return result, [cell["outputs"] for cell in json.loads(book.read_text())["cells"]]
+
+
+@needs_nbconvert
+@pytest.mark.parametrize("network", ["host", "none"])
+def test_row_run_notebook_isolated_by_nbconvert(env, tmp_path, network):
+    """run_notebook_isolated: the real nbconvert, whose kernel is a process of its own that it talks to by sockets"""
+    cells = ["import os; print('cell', 6 * 7)", "open('made', 'w').write(os.getcwd())"]
+    result, outputs = run_real_notebook(tmp_path, cells, env=env, network=network)
+    assert result.returncode == 0 and result.completion_notes is None, result.stderr
+    assert "".join(outputs[0][0]["text"]) == "cell 42\n" and (tmp_path / "made").read_text() == str(tmp_path)
+
+
+@needs_nbconvert
+@pytest.mark.parametrize(("cell", "keys", "word"), [
+    ("1 / 0", {}, "ZeroDivisionError"),
+    ("while True: pass", {"timeout_seconds": 5}, "timeout"),
+    ("x = bytearray(b'x') * (600 << 20)", {"limits": {"memory_mb": 300}}, "memory"),
+], ids=["error", "endless", "greedy"])
+def test_row_run_notebook_isolated_by_nbconvert_ends(env, tmp_path, alive, cell, keys, word):
+    """run_notebook_isolated: nbconvert and its kernel end together, and the reason is named"""
+    result, _ = run_real_notebook(tmp_path, [cell], env=env, **keys)
+    assert result.returncode != 0 and word in (result.completion_notes or result.stderr) and alive() == 0
 
 
 def test_row_run_post_process_isolated(env, tmp_path):
