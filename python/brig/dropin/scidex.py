@@ -55,9 +55,10 @@ NOTEBOOK_COMMAND: tuple[str, ...] = (
 )  # fmt: skip
 """What executes a notebook; its path is put behind it."""
 
-SETTINGS: dict[str, Any] = {"network": "host", "redact": False}
+SETTINGS: dict[str, Any] = {"network": "host", "redact": False, "cpu_priority": "low"}
 """Keywords of brig.run() for every run. The network is the host's, since there is no parameter to
-ask for it; {"network": "none"} takes it away."""
+ask for it; {"network": "none"} takes it away. Other services of the machine come first, so that they
+do not notice an analysis; with {"cpu_priority": "normal"} it is one among them."""
 
 load_metadata: Callable[[str], Any] | None = None
 """The application's: from the id of an analysis to its metadata."""
