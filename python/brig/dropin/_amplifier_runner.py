@@ -2,9 +2,9 @@
 
     python3 -P _amplifier_runner.py PACKAGE.MODULE:FACTORY < configuration
 
-It is a file of its own that needs nothing but the standard library: in the cell there may be no brig.
-The framing and the form of the configuration are here, and amplifier.py imports them, so that both
-sides have the same. The configuration comes on stdin, the envelope goes to the result channel
+It is a file of its own that needs nothing but the standard library: in the cell there may be no
+brig. The framing and the form of the configuration are here, and amplifier.py imports them, so that
+both sides have the same. The configuration comes on stdin, the envelope goes to the result channel
 (BRIG_RESULT_FD); without one, as in a run by hand, to stdout between the two markers.
 """
 
@@ -198,7 +198,7 @@ def main() -> None:
     channel = _take_channel()
     loop = asyncio.new_event_loop()
     session = loop.create_task(run_session(sys.argv[1], sys.stdin.read()))
-    loop.add_signal_handler(signal.SIGTERM, session.cancel)  # a timeout: there is time for cleanup()
+    loop.add_signal_handler(signal.SIGTERM, session.cancel)  # there is time for cleanup() then
     envelope = loop.run_until_complete(session)
     _send(channel, envelope)
     with contextlib.suppress(Exception):  # a session may have closed what it did not open

@@ -51,7 +51,6 @@ SETTINGS: dict[str, Any] = {
     "network": "host",
     "redact": False,
     "on_output_limit": "truncate",
-    "on_pids_limit": "fail",
 }
 """Keywords of brig.run() for every session. The network is the host's: a session that cannot reach
 its model is of no use; {"network": "none"} takes it away. What is in "env" is added to the
@@ -123,8 +122,8 @@ _CERTIFICATES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS",
 )  # fmt: skip
 _ALLOWED = frozenset((
-    "PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR", "TMP", "TEMP", "PYTHONPATH",
-    "VIRTUAL_ENV", "CONDA_DEFAULT_ENV", *_CERTIFICATES,
+    "PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR", "TMP", "TEMP",
+    "PYTHONPATH", "VIRTUAL_ENV", "CONDA_DEFAULT_ENV", *_CERTIFICATES,
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
     "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 ))  # fmt: skip
@@ -160,7 +159,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _resolved(path: PathName, project: str) -> str:
-    """What a path means: brig shows no links. Those in the project may be a guest's: not followed."""
+    """What a path means: brig shows no links. One in the project may be a guest's: left as it is."""
     absolute = os.path.abspath(path)
     return absolute if _is_below(absolute, [project]) else os.path.realpath(absolute)
 
@@ -318,15 +317,15 @@ async def run_session_in_subprocess(
 ) -> str:
     """Run an agent session in a cell of its own; gives its envelope, as JSON text.
 
-    {"output": ..., "status": "success", "turn_count": 1, "metadata": {}}, or with status "error" and
-    an "error" without credentials. `project_path` is its work folder; the other paths are shown to
+    {"output": ..., "status": "success", "turn_count": 1, "metadata": {}}, or with status "error"
+    and an "error" without credentials. `project_path` is its work folder; the other paths are shown to
     it read-only, and sys_paths and bundle_package_paths are on sys.path before initialize(). The
     configuration is on no disk.
 
     Raises ValueError for a project that is no folder, TimeoutError, and RuntimeError if the session
-    came to its end without an envelope. The timeout does not count while it waits for its turn. After
-    any of these, and when the task is cancelled, nothing of its tree is left; cleanup() has had the
-    time of kill_after.
+    came to its end without an envelope. The timeout does not count while it waits for its turn.
+    After any of these, and when the task is cancelled, nothing of its tree is left; cleanup() has
+    had the time of kill_after.
     """
     project = str(validate_project_path(project_path))
     modules = {name: _resolved(path, project) for name, path in (module_paths or {}).items()}
