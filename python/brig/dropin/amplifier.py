@@ -159,7 +159,7 @@ def _is_below(path: str, folders: Iterable[str]) -> bool:
 
 
 def _resolved(path: PathName, project: str) -> str:
-    """What a path means: brig shows no links. One in the project may be a guest's: left as it is."""
+    """What a path means: brig shows no links. One in the project may be a guest's, and stays."""
     absolute = os.path.abspath(path)
     return absolute if _is_below(absolute, [project]) else os.path.realpath(absolute)
 
@@ -318,8 +318,8 @@ async def run_session_in_subprocess(
     """Run an agent session in a cell of its own; gives its envelope, as JSON text.
 
     {"output": ..., "status": "success", "turn_count": 1, "metadata": {}}, or with status "error"
-    and an "error" without credentials. `project_path` is its work folder; the other paths are shown to
-    it read-only, and sys_paths and bundle_package_paths are on sys.path before initialize(). The
+    and an "error" without credentials. `project_path` is its work folder; the other paths are shown
+    to it read-only, and sys_paths and bundle_package_paths are on sys.path before initialize(). The
     configuration is on no disk.
 
     Raises ValueError for a project that is no folder, TimeoutError, and RuntimeError if the session
