@@ -169,6 +169,7 @@ def run_real_notebook(tmp_path, cells, **keys):
 
 
 @needs_nbconvert
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("network", ["host", "none"])
 def test_row_run_notebook_isolated_by_nbconvert(env, tmp_path, network):
     """run_notebook_isolated: the real nbconvert, whose kernel is a process of its own that it talks to by sockets"""
@@ -179,6 +180,7 @@ def test_row_run_notebook_isolated_by_nbconvert(env, tmp_path, network):
 
 
 @needs_nbconvert
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize(("cell", "keys", "word"), [
     ("1 / 0", {}, "ZeroDivisionError"),
     ("while True: pass", {"timeout_seconds": 5}, "timeout"),
