@@ -34,6 +34,7 @@ struct group_place {
 struct group_limits {
     uint64_t memory_bytes, pids, milli_cpus; /* BRIG_UNLIMITED: leave it */
     bool account_cpu;                        /* processor time has to be readable while it runs */
+    bool low_priority;                       /* others come first */
 };
 
 /* BRIG_UNKNOWN where the hierarchy does not say. */

@@ -146,6 +146,12 @@ static int limit_cpu(struct group *group, uint64_t milli_cpus, struct brig_error
     return ret == -EINVAL ? 0 : ret;
 }
 
+/* A tenth of what a group has by itself, which is 1024. */
+static int lower_priority(struct group *group, struct brig_error *err)
+{
+    return write_limit(group, CONTROL_CPU, "cpu.shares", 102, err);
+}
+
 /* v1 kills one process, not the group: have the kernel tell us, so that the rest can be ended. */
 static void watch_memory(struct group *group)
 {
@@ -169,6 +175,8 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
     if (ret == 0 && limits->milli_cpus != BRIG_UNLIMITED &&
         (group->place->controllers & CONTROL_CPU))
         ret = limit_cpu(group, limits->milli_cpus, err);
+    if (ret == 0 && limits->low_priority)
+        ret = lower_priority(group, err);
     if (ret < 0)
         return ret;
     if (limits->memory_bytes != BRIG_UNLIMITED)

@@ -213,6 +213,8 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
         snprintf(text, sizeof text, "%" PRIu64 " 100000", limits->milli_cpus * 100);
         ret = write_limit(group, "cpu.max", text, err);
     }
+    if (ret == 0 && limits->low_priority) /* a tenth of what a group has by itself */
+        ret = write_limit(group, "cpu.weight", "10", err);
     if (ret < 0)
         return ret;
     group->pids_events = openat(folder, "pids.events", O_RDONLY | O_CLOEXEC);

@@ -39,6 +39,19 @@ const struct brig_key key_table[KEY_COUNT] = {
             .limit = true,
             .unlimited = true,
         },
+    [KEY_CPU_PRIORITY] =
+        {
+            .name = "cpu_priority",
+            .option = "cpu-priority",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "normal",
+            .choices = "normal|low",
+            .help = "low: others who want the processors come first",
+            .detail = "With low, the whole tree together has a tenth of the weight that one other "
+                      "process has; where nobody else wants the processors, it gets as much as "
+                      "ever. Real time goes on while it waits for them, and so does its timeout.",
+        },
     [KEY_PIDS] =
         {
             .name = "pids",

@@ -8,6 +8,7 @@
 enum key {
     KEY_MEMORY,
     KEY_CPUS,
+    KEY_CPU_PRIORITY,
     KEY_PIDS,
     KEY_TIMEOUT,
     KEY_KILL_AFTER,
@@ -37,6 +38,7 @@ enum key {
 };
 
 enum { ON_LIMIT_KILL = 0, ON_OUTPUT_TRUNCATE = 1, ON_PIDS_FAIL = 1 };
+enum { CPU_PRIORITY_NORMAL = 0, CPU_PRIORITY_LOW = 1 };
 enum { VIEW_MINIMAL = 0, VIEW_HOST = 1 };
 enum { NETWORK_NONE = 0, NETWORK_HOST = 1 };
 enum { REDACT_ON = 0, REDACT_OFF = 1 };

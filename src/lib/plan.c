@@ -253,6 +253,9 @@ static int check_group_limits(const struct plan *plan, const struct brig *brig,
     if (plan->pids_fail && !plan->use_group && plan->limits.pids != BRIG_UNLIMITED)
         return error_refused(err, STAGE, "on_pids_limit: \"fail\" needs a cgroup: %s",
                              brig->place.why);
+    if (plan->low_priority && !(plan->use_group && (brig->place.controllers & CONTROL_CPU)))
+        return error_refused(err, STAGE, "cpu_priority: \"low\" needs a cgroup: %s",
+                             brig->place.why[0] ? brig->place.why : "no cpu controller");
     if (plan->limits.cpu_time_ns != BRIG_UNLIMITED && !counts)
         return error_refused(err, STAGE, "cpu_time: no cpuacct controller counts it here");
     return 0;
@@ -414,6 +417,7 @@ static void choose_group(struct plan *plan, const struct brig *brig)
         .pids = plan->limits.pids,
         .milli_cpus = plan->limits.milli_cpus,
         .account_cpu = plan->limits.cpu_time_ns != BRIG_UNLIMITED,
+        .low_priority = plan->low_priority,
     };
 }
 
@@ -462,6 +466,7 @@ int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig
     *plan = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1};
     plan->host_network = spec->values[KEY_NETWORK].number == NETWORK_HOST;
     plan->pids_fail = spec->values[KEY_ON_PIDS_LIMIT].number == ON_PIDS_FAIL;
+    plan->low_priority = spec->values[KEY_CPU_PRIORITY].number == CPU_PRIORITY_LOW;
     plan->channel = spec->values[KEY_CHANNEL].number == CHANNEL_KEY_ON;
     plan->template = template_hold(spec->template);
     plan->serves = template_hold(spec->serves);

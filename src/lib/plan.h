@@ -19,6 +19,7 @@ struct plan {
     bool truncate_output; /* over the budget: go on, keep head and tail */
     bool host_network;
     bool pids_fail;      /* over the process limit: let fork fail */
+    bool low_priority;   /* others who want the processors come first */
     char *path;          /* what to execute, taken from the work folder if it is relative */
     struct strings argv; /* of init: its name, the path, the guest's own */
     struct strings env;

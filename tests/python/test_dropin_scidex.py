@@ -1,4 +1,5 @@
 """brig.dropin.scidex: each test cites its row of the request."""
+import importlib.util
 import inspect
 import json
 import os
@@ -33,6 +34,13 @@ from brig.dropin.scidex import (
 def env(guest):
     """The environment by which the processes of the test are known."""
     return guest["env"]
+
+
+@pytest.fixture(autouse=True)
+def priority(request, monkeypatch):
+    """As high as that of the tests that run beside it: else an analysis gets a tenth of what each of them gets."""
+    if "other_services" not in request.node.name:
+        monkeypatch.setitem(scidex.SETTINGS, "cpu_priority", "normal")
 
 
 # ---- isolated_run ----
@@ -144,6 +152,46 @@ def test_row_run_notebook_isolated(env, tmp_path, monkeypatch):
         run_notebook_isolated(tmp_path / "none.ipynb")
 
 
+needs_nbconvert = pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("nbconvert", "ipykernel")),
+    reason="optional: nbconvert and ipykernel are not installed")
+
+
+def run_real_notebook(tmp_path, cells, **keys):
+    book = tmp_path / "real.ipynb"
+    book.write_text(json.dumps({
+        "cells": [{"cell_type": "code", "id": f"c{i}", "metadata": {}, "execution_count": None, "outputs": [],
+                   "source": cell} for i, cell in enumerate(cells)],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+        "nbformat": 4, "nbformat_minor": 5}))
+    result = run_notebook_isolated(book, **keys)
+    return result, [cell["outputs"] for cell in json.loads(book.read_text())["cells"]]
+
+
+@needs_nbconvert
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("network", ["host", "none"])
+def test_row_run_notebook_isolated_by_nbconvert(env, tmp_path, network):
+    """run_notebook_isolated: the real nbconvert, whose kernel is a process of its own that it talks to by sockets"""
+    cells = ["import os; print('cell', 6 * 7)", "open('made', 'w').write(os.getcwd())"]
+    result, outputs = run_real_notebook(tmp_path, cells, env=env, network=network)
+    assert result.returncode == 0 and result.completion_notes is None, result.stderr
+    assert "".join(outputs[0][0]["text"]) == "cell 42\n" and (tmp_path / "made").read_text() == str(tmp_path)
+
+
+@needs_nbconvert
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(("cell", "keys", "word"), [
+    ("1 / 0", {}, "ZeroDivisionError"),
+    ("while True: pass", {"timeout_seconds": 5}, "timeout"),
+    ("x = bytearray(b'x') * (600 << 20)", {"limits": {"memory_mb": 300}}, "memory"),
+], ids=["error", "endless", "greedy"])
+def test_row_run_notebook_isolated_by_nbconvert_ends(env, tmp_path, alive, cell, keys, word):
+    """run_notebook_isolated: nbconvert and its kernel end together, and the reason is named"""
+    result, _ = run_real_notebook(tmp_path, [cell], env=env, **keys)
+    assert result.returncode != 0 and word in (result.completion_notes or result.stderr) and alive() == 0
+
+
 def test_row_run_post_process_isolated(env, tmp_path):
     """run_post_process_isolated: a script of the analysis, in its folder"""
     script = tmp_path / "post.py"
@@ -228,39 +276,45 @@ def test_row_two_runs_of_an_analysis_side_by_side(env):
 HUNGRY = "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait"
 
 
-def p99(seconds=0.8):
-    """The 99th percentile of what a request of a service takes that computes without a pause."""
-    took = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        began = time.monotonic()
-        sum(range(1_000_000))
-        took.append(time.monotonic() - began)
-    return sorted(took)[int(len(took) * 0.99)]
+class Service:
+    """What is measured beside an analysis: requests that compute for a while, with a pause before each."""
 
+    def __init__(self, size, pause):
+        self.size, self.pause = size, pause
 
-def p99_beside_isolated(env):
-    thread = threading.Thread(target=isolated_run, args=(HUNGRY,), kwargs={"env": env, "analysis_id": "hungry"})
-    thread.start()
-    try:
-        assert system.wait_until(lambda: "hungry" in cgroups and cgroups.stats("hungry")["running"], 5)
-        return p99()
-    finally:
-        cgroups.kill("hungry")
-        thread.join(10)
+    def p99(self, seconds=0.8):
+        """The 99th percentile of what a request takes."""
+        took = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(self.pause)
+            began = time.monotonic()
+            sum(range(self.size))
+            took.append(time.monotonic() - began)
+        return sorted(took)[int(len(took) * 0.99)]
 
-
-def p99_beside_bare():
-    with subprocess.Popen(["sh", "-c", HUNGRY], process_group=0) as bare:
+    def p99_beside_isolated(self, env):
+        thread = threading.Thread(target=isolated_run, args=(HUNGRY,), kwargs={"env": env, "analysis_id": "hungry"})
+        thread.start()
         try:
-            return p99()
+            assert system.wait_until(lambda: "hungry" in cgroups and cgroups.stats("hungry")["running"], 5)
+            return self.p99()
         finally:
-            os.killpg(bare.pid, signal.SIGKILL)
+            cgroups.kill("hungry")
+            thread.join(10)
+
+    def p99_beside_bare(self):
+        with subprocess.Popen(["sh", "-c", HUNGRY], process_group=0) as bare:
+            try:
+                return self.p99()
+            finally:
+                os.killpg(bare.pid, signal.SIGKILL)
 
 
 @pytest.mark.alone
 @pytest.mark.measured
-def test_row_other_services_are_unaffected(env):
+@pytest.mark.parametrize("service", [Service(1_000_000, 0), Service(150_000, 0.003)], ids=["busy", "with pauses"])
+def test_row_other_services_are_unaffected(env, service):
     """Other services unaffected: shown by a loop beside it whose p99 stays within 2x
 
     Other work on the machine only ever adds, so the least of some rounds is compared, alone too. The
@@ -268,12 +322,19 @@ def test_row_other_services_are_unaffected(env):
     """
     alone, beside, bare = [], [], []
     for _ in range(5):
-        alone.append(p99())
-        beside.append(p99_beside_isolated(env))
-        bare.append(p99_beside_bare())
+        alone.append(service.p99())
+        beside.append(service.p99_beside_isolated(env))
+        bare.append(service.p99_beside_bare())
         if min(beside) <= 2 * min(alone) < min(bare):
             return
     pytest.fail(f"p99 alone {alone}, beside {beside}, without brig {bare}")
+
+
+def test_row_other_services_come_first(env):
+    """Other services unaffected: an analysis has the lower priority, and may have the same as others"""
+    assert scidex.SETTINGS["cpu_priority"] == "low"
+    assert isolated_run(["true"], env=env).returncode == 0
+    assert isolated_run(["true"], env=env, cpu_priority="normal").returncode == 0
 
 
 # ---- temporary folders ----

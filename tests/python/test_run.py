@@ -162,7 +162,7 @@ def test_every_key_of_the_table_is_a_keyword(guest, tmp_path):
     (tmp_path / "env").write_text("FROM_FILE=1\n")
     (tmp_path / "in").write_text("text")
     values = {
-        "memory": "64M", "cpus": 1, "pids": 20, "timeout": 5, "kill_after": 1, "cpu_time": 5, "output": 1000,
+        "memory": "64M", "cpus": 1, "cpu_priority": "low", "pids": 20, "timeout": 5, "kill_after": 1, "cpu_time": 5, "output": 1000,
         "result_size": "1M", "on_output_limit": "truncate", "on_pids_limit": "fail", "open_files": 64,
         "file_size": "1M", "workdir": str(tmp_path), "ro": ["/usr"], "rw": str(tmp_path), "tmpfs": "/scratch:1M",
         "view": "minimal", "env": guest["env"], "env_file": tmp_path / "env", "network": "none",

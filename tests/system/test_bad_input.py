@@ -61,7 +61,7 @@ CPUS = ["many", "", "-1", "0", "0.001", "100000", "1e3", "1,5", "0.5x", "1%"]
     *[("--timeout", v) for v in DURATIONS], *[("--kill-after", v) for v in ["x", "-1", "0"]],
     *[("--pids", v) for v in COUNTS], *[("--open-files", v) for v in ["x", "-1", "0", "unlimited"]],
     *[("--cpus", v) for v in CPUS], ("--kill-after", "unlimited"), ("--file-size", "unlimited"),
-    ("--view", "all"), ("--network", "on"), ("--redact", ""), ("--on-output-limit", "Kill"),
+    ("--view", "all"), ("--network", "on"), ("--redact", ""), ("--cpu-priority", "lowest"), ("--on-output-limit", "Kill"),
     ("--on-pids-limit", "kill|fail"), ("--workdir", ""), ("--stdin", ""), ("--env", ""),
     ("--env", "=x"), ("--label", "x"), ("--label", "=x"), ("--label", ""),
 ])

@@ -159,7 +159,7 @@ def test_spec_may_hold_everything(brig, tmp_path):
     (tmp_path / "in").write_text("input")
     (tmp_path / "env").write_text("F=file\n")
     spec = {
-        "command": ["sh", "-c", "cat; echo $E $F $PWD; ulimit -n"], "memory": "64M", "cpus": 0.5,
+        "command": ["sh", "-c", "cat; echo $E $F $PWD; ulimit -n"], "memory": "64M", "cpus": 0.5, "cpu_priority": "low",
         "pids": 20, "timeout": "10s", "kill_after": 1.5, "cpu_time": "5s", "output": 1000,
         "on_output_limit": "truncate", "on_pids_limit": "fail", "open_files": 50,
         "file_size": "1M", "workdir": str(tmp_path), "env": {"E": "env"},
@@ -520,7 +520,7 @@ def test_help(brig):
 
 def test_help_of_run_names_every_option(brig):
     text = brig.run("--help").stdout.decode()
-    for option in ("memory", "cpus", "pids", "timeout", "kill-after", "cpu-time", "output",
+    for option in ("memory", "cpus", "cpu-priority", "pids", "timeout", "kill-after", "cpu-time", "output",
                    "on-output-limit", "on-pids-limit", "open-files", "file-size", "workdir", "ro",
                    "rw", "tmpfs", "view", "env", "env-file", "network", "stdin", "spec", "json",
                    "result", "events", "redact", "redact-pattern", "label", "require", "dry-run",

@@ -288,6 +288,16 @@ def test_case_23_busy_loops_share_one_core(brig, cpus):
     assert used >= 0.1
 
 
+@pytest.mark.limits
+def test_low_priority_gives_way_to_others(brig):
+    """On one processor, a run of low priority gets a tenth of what another gets beside it."""
+    one = str(min(os.sched_getaffinity(0)))
+    busy = ["--cpus", "unlimited", "--timeout", "2s", "--", "taskset", "-c", one, "sh", "-c", "while :; do :; done"]
+    both = [brig.start("--json", "--cpu-priority", priority, *busy) for priority in ("low", "normal")]
+    low, normal = (json.loads(finish(process).stdout)["usage"]["cpu_user_seconds"] for process in both)
+    assert normal > 4 * low, (normal, low)
+
+
 def test_case_24_waiting_before_the_start_does_not_count(brig):
     """brig waits for its spec for longer than the timeout: the run still has all of its time."""
     process = brig.start("--json", "--spec", "-", stdin=subprocess.PIPE)

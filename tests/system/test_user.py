@@ -68,6 +68,14 @@ def test_user_asks_for_cpus(user, options):
     assert not os.path.exists(os.path.join(user.tmp, "marker"))
 
 
+def test_user_asks_for_low_priority(user):
+    done = user.run("--cpu-priority", "low", "--", "touch", "marker")
+    assert done.returncode == 125
+    assert 'cpu_priority: "low" needs a cgroup' in message(done)
+    assert not os.path.exists(os.path.join(user.tmp, "marker"))
+    assert user.run("--cpu-priority", "normal", "--", "true").returncode == 0
+
+
 def test_user_does_not_ask_for_cpus(user):
     assert user.run("--cpus", "unlimited", "--", "true").returncode == 0
 

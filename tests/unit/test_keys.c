@@ -114,6 +114,7 @@ static void test_the_defaults_are_those_of_the_design(void **state)
     } rows[] = {
         {KEY_MEMORY, UINT64_C(2) << 30},
         {KEY_CPUS, 1000},
+        {KEY_CPU_PRIORITY, CPU_PRIORITY_NORMAL},
         {KEY_PIDS, 100},
         {KEY_TIMEOUT, UINT64_C(1800000000000)},
         {KEY_KILL_AFTER, UINT64_C(3000000000)},

@@ -188,6 +188,12 @@ static void test_what_was_asked_for_by_name_and_cannot_be_had_is_refused(void **
     check_refused(*state, BRIG_FAULT_REFUSED, "cpus: cannot be enforced without a cgroup");
 }
 
+static void test_low_priority_without_a_group_is_refused(void **state)
+{
+    set(*state, "cpu_priority", "low");
+    check_refused(*state, BRIG_FAULT_REFUSED, "cpu_priority: \"low\" needs a cgroup");
+}
+
 static void test_a_required_layer_that_is_missing_is_refused(void **state)
 {
     struct bench *b = *state;
@@ -311,6 +317,7 @@ int main(void)
         plan_test(test_operations_fit_and_end_without_new_privileges),
         plan_test(test_the_largest_limits_do_not_wrap_around),
         plan_test(test_what_was_asked_for_by_name_and_cannot_be_had_is_refused),
+        plan_test(test_low_priority_without_a_group_is_refused),
         plan_test(test_a_required_layer_that_is_missing_is_refused),
         plan_test(test_a_required_layer_that_does_not_exist_is_a_mistake),
         plan_test(test_over_the_operators_maximum_is_refused),

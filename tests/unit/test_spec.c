@@ -234,6 +234,7 @@ static void test_json_sets_every_type_of_key(void **state)
             spec,
             "{\"command\": [\"sh\", \"-c\", \"exit 3\"],"
             " \"memory\": \"512M\", \"output\": 4096, \"cpus\": 1.5, \"pids\": 10,"
+            " \"cpu_priority\": \"low\","
             " \"timeout\": 2.5, \"kill_after\": \"500ms\", \"cpu_time\": \"unlimited\","
             " \"result_size\": \"1K\", \"on_output_limit\": \"truncate\", \"workdir\": \"/tmp\","
             " \"env\": {\"A\": \"1\", \"N\": 5}, \"labels\": {\"job\": \"x=y\"},"
@@ -243,6 +244,7 @@ static void test_json_sets_every_type_of_key(void **state)
     assert_int_equal(spec->values[KEY_MEMORY].number, 512 << 20);
     assert_int_equal(spec->values[KEY_OUTPUT].number, 4096);
     assert_int_equal(spec->values[KEY_CPUS].number, 1500);
+    assert_int_equal(spec->values[KEY_CPU_PRIORITY].number, CPU_PRIORITY_LOW);
     assert_int_equal(spec->values[KEY_PIDS].number, 10);
     assert_int_equal(spec->values[KEY_TIMEOUT].number, UINT64_C(2500000000));
     assert_int_equal(spec->values[KEY_KILL_AFTER].number, UINT64_C(500000000));

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from .. import Result, Run, Usage, start
+from ._python import python_folders
 
 __all__ = [
     "NOTEBOOK_COMMAND",
@@ -54,9 +55,10 @@ NOTEBOOK_COMMAND: tuple[str, ...] = (
 )  # fmt: skip
 """What executes a notebook; its path is put behind it."""
 
-SETTINGS: dict[str, Any] = {"network": "host", "redact": False}
+SETTINGS: dict[str, Any] = {"network": "host", "redact": False, "cpu_priority": "low"}
 """Keywords of brig.run() for every run. The network is the host's, since there is no parameter to
-ask for it; {"network": "none"} takes it away."""
+ask for it; {"network": "none"} takes it away. Other services of the machine come first, so that they
+do not notice an analysis; with {"cpu_priority": "normal"} it is one among them."""
 
 load_metadata: Callable[[str], Any] | None = None
 """The application's: from the id of an analysis to its metadata."""
@@ -351,14 +353,8 @@ def _result_of(cmd: Command, result: Result, analysis_id: str | None) -> Runtime
     )
 
 
-def _python_folders() -> list[str]:
-    """Where this interpreter and its packages are, if that is not among the system's folders."""
-    folders = {sys.prefix, sys.base_prefix}
-    return sorted(path for path in folders if path != "/usr" and not path.startswith("/usr/"))
-
-
 def _run_python(words: list[Any], cwd: PathName, keys: dict[str, Any]) -> RuntimeResult:
-    keys["ro"] = [*_python_folders(), *keys.get("ro", ())]
+    keys["ro"] = [*python_folders(), *keys.get("ro", ())]
     return isolated_run(words, cwd, **keys)
 
 
