@@ -40,6 +40,8 @@ CALCULATION_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREA
 
 RAISED, SENT_NOTHING = 1, 70
 
+REHEARSALS = 20
+
 
 class Refused(Exception):
     """prepare(): why this interpreter cannot be what was asked for."""
@@ -398,10 +400,20 @@ def serve() -> None:
         os.chdir(settings["cwd"])
         _call(trial)
 
+    _rehearse(trial, _serve.rehearse)
     freeze()
     _, environment = _serve.serve(socket, ready)
     _set_environment(dict(variable.partition(b"=")[::2] for variable in environment))
     run_and_exit(_read_job(), int(os.environ.pop("BRIG_RESULT_FD")))
+
+
+def _rehearse(trial: bytes, as_in_a_fork: Callable[[], None]) -> None:
+    """Until the interpreter has adapted the code of a call to it: it writes to the code when it
+    does, and each fork would do that again, in pages that it would have to copy for it."""
+    for _ in range(REHEARSALS):
+        as_in_a_fork()
+        _set_environment(dict(os.environb))
+        run_job(trial, os.open(os.devnull, os.O_WRONLY))
 
 
 def _set_environment(wanted: dict[bytes, bytes]) -> None:

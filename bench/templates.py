@@ -1,0 +1,120 @@
+"""Calls of a Python function, interleaved: by a template of brig, and by what the standard library
+has. Prints one JSON object a line, as bench_spawn does; run by bench/run.
+
+    bench/templates.py SECONDS
+"""
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+
+import brig
+
+MODULES = ["json", "asyncio", "ssl", "http.client", "sqlite3", "decimal"]
+IMPORTS = "import " + ", ".join(MODULES)
+AT_ONCE = 20
+PAUSE = 0.02  # seconds in which the next child is forked ahead
+
+
+def call_fresh():
+    subprocess.run([sys.executable, "-c", f"{IMPORTS}; print(abs(-7))"], check=True, stdout=subprocess.DEVNULL)
+
+
+def answer(pipe):
+    for name in MODULES:
+        __import__(name)
+    pipe.send(abs(-7))
+
+
+def call_process(context):
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=answer, args=(there,))
+    process.start()
+    there.close()
+    here.recv()
+    process.join()
+
+
+def spawn_true():
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+
+
+def measure(ways, seconds):
+    """{name: [seconds of a call, ...]}, one of each in turn; what is slow is called in few rounds."""
+    times = {name: [] for name in ways}
+    until = time.monotonic() + seconds
+    rounds = 0
+    while time.monotonic() < until or rounds < 10:
+        for name, (call, every) in ways.items():
+            if rounds % every:
+                continue
+            time.sleep(PAUSE)
+            began = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - began)
+        rounds += 1
+    return times
+
+
+def private_kib(pids):
+    """What these processes have for themselves alone."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rows:
+            total += sum(int(row.split()[1]) for row in rows if row.startswith("Private_"))
+    return total
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as names:
+        return [int(name) for name in names.read().split()]
+
+
+def memory_of_calls():
+    with brig.Template(preload=MODULES, parked=0, max_concurrent=AT_ONCE) as template:
+        calls = [template.start(wait_here) for _ in range(AT_ONCE)]
+        for call in calls:
+            next(event for event in call if event.type == "stdout")
+        return private_kib(pid for call in calls for pid in children(call.pid))
+
+
+def wait_here():
+    print("here", flush=True)
+    time.sleep(300)
+
+
+def memory_of_interpreters():
+    code = f"{IMPORTS}; print('here', flush=True); import time; time.sleep(300)"
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(AT_ONCE)]
+    for process in running:
+        process.stdout.readline()
+    total = private_kib(process.pid for process in running)
+    for process in running:
+        process.kill()
+        process.communicate()
+    return total
+
+
+def main():
+    with brig.Template(preload=MODULES, parked=4) as ahead, brig.Template(preload=MODULES, parked=0) as template:
+        ways = {
+            "posix_spawn": (spawn_true, 1),
+            "template, forked ahead": (lambda: ahead.call(abs, -7), 1),
+            "template": (lambda: template.call(abs, -7), 1),
+            "multiprocessing, forkserver": (lambda: call_process(multiprocessing.get_context("forkserver")), 8),
+            "multiprocessing, spawn": (lambda: call_process(multiprocessing.get_context("spawn")), 8),
+            "a fresh interpreter": (call_fresh, 8),
+        }
+        times = measure(ways, float(sys.argv[1]))
+    for name, taken in times.items():
+        taken.sort()
+        print(json.dumps({"name": name, "median_us": taken[len(taken) // 2] * 1e6, "min_us": taken[0] * 1e6,
+                          "p99_us": taken[int(len(taken) * 0.99)] * 1e6}))
+    print(json.dumps({"memory": {"calls_kib": memory_of_calls(), "interpreters_kib": memory_of_interpreters(),
+                                 "at_once": AT_ONCE}}))
+
+
+if __name__ == "__main__":
+    main()
