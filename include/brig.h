@@ -151,7 +151,8 @@ BRIG_API int brig_spec_set_sink(struct brig_spec *spec, enum brig_stream stream,
                                 enum brig_sink sink, int fd, struct brig_error *err);
 
 /* Feed the guest's stdin from `fd` through a pipe (the guest never gets `fd` itself). Without it,
- * and without the key "stdin", stdin is empty. `fd` stays the caller's and must outlive the run. */
+ * and without the key "stdin", stdin is empty. `fd` stays the caller's and must outlive the run;
+ * -1 takes it back. */
 BRIG_API int brig_spec_set_stdin(struct brig_spec *spec, int fd, struct brig_error *err);
 /* The guest gets `fd` itself: a memory file that was made for it, and that nobody else uses. */
 BRIG_API int brig_spec_give_stdin(struct brig_spec *spec, int fd, struct brig_error *err);

@@ -208,21 +208,20 @@ static int make_input(const char *bytes, size_t len, struct brig_error *error)
     return fd;
 }
 
-/* The descriptor is part of the start, not of the spec: a copy has it. With `template`, what is
- * started is one. */
-static int start(struct host *self, const struct spec *spec, int input, struct brig_run **out,
+/* The descriptor is part of the start, not of the spec, which several threads may start: one at a
+ * time, under host_lock. With `template`, what is started is one. */
+static int start(struct host *self, struct spec *spec, int input, struct brig_run **out,
                  struct brig_template **template, struct brig_error *error)
 {
-    struct brig_spec *copy = NULL;
-    int ret = brig_spec_copy(spec->spec, &copy, error);
-    if (ret == 0 && input >= 0)
-        ret = spec->calls ? brig_spec_give_stdin(copy, input, error)
-                          : brig_spec_set_stdin(copy, input, error);
+    int ret = 0;
+    if (input >= 0)
+        ret = spec->calls ? brig_spec_give_stdin(spec->spec, input, error)
+                          : brig_spec_set_stdin(spec->spec, input, error);
     if (ret == 0 && template)
-        ret = brig_template_start(self->brig, copy, template, out, error);
+        ret = brig_template_start(self->brig, spec->spec, template, out, error);
     else if (ret == 0)
-        ret = brig_start(self->brig, copy, out, error);
-    brig_spec_free(copy);
+        ret = brig_start(self->brig, spec->spec, out, error);
+    brig_spec_set_stdin(spec->spec, -1, NULL);
     return ret;
 }
 

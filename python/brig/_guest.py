@@ -1,13 +1,13 @@
-"""In the guest: an interpreter that calls one function and sends what it gives.
+"""In the guest: an interpreter that forks for each call of a function, and sends what that gives.
 
 prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at
 once. run_job() rebuilds the function of a job, calls it and sends one envelope on the result
-channel (docs/TOOLS.md). main() does both, for an interpreter of its own; a template calls prepare()
-and freeze() once, and run_and_exit() in each child that it forks.
+channel (docs/TOOLS.md). serve() is the template: prepare() and freeze() once, and run_and_exit() in
+each child that it forks.
 
 A job comes from the caller and is trusted; it is pickled. What goes back is JSON. This file and
-_value.py are imported without the rest of the package, and import as little as they can: a new
-interpreter per call pays for each module. The functions that a job is made with (load_* make_*
+_value.py are imported without the rest of the package, and import as little as they can: a call may
+see which modules there are, and its copy of a page is memory. The functions that a job is made with (load_* make_*
 fill_*) are named in it by _function.py.
 """
 
@@ -362,30 +362,17 @@ def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any
     return functools.lru_cache(**parameters)(function)
 
 
-# ---- an interpreter of its own ----
-
-
-def main() -> None:
-    """One call: stdin has the settings and the job. Ends the process with it."""
-    channel = int(os.environ.pop("BRIG_RESULT_FD"))
-    os.set_inheritable(channel, False)
-    settings, job = _read_stdin()
-    try:
-        prepare(settings)
-    except Refused as error:
-        _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
-        os._exit(RAISED)
-    run_and_exit(job, channel)
+# ---- the template ----
 
 
 def serve() -> None:
-    """A template: what main() does, but for a fork of this interpreter per call."""
+    """A template: reads its settings from stdin, makes itself ready, and forks for each call."""
     import _serve  # type: ignore[import]
     from _pickle import dumps  # type: ignore[import]
 
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     socket = int(os.environ.pop("BRIG_TEMPLATE_FD"))
-    settings = _read_stdin()[0]
+    settings = _read_settings()
     try:
         prepare(settings)
     except Refused as error:
@@ -440,9 +427,8 @@ def _empty_stdin() -> None:
     os.close(null)
 
 
-def _read_stdin() -> tuple[dict[str, Any], bytes]:
+def _read_settings() -> dict[str, Any]:
     with open(0, "rb", closefd=False) as file:
-        settings = marshal.loads(file.read(int(file.readline())))
-        job = file.read()
+        settings: dict[str, Any] = marshal.loads(file.read(int(file.readline())))
     _empty_stdin()
-    return settings, job
+    return settings

@@ -15,6 +15,7 @@ import os
 import pwd
 import sys
 from collections.abc import Iterable
+from types import ModuleType
 
 from ._errors import UsageError
 
@@ -28,7 +29,7 @@ ROOTS = (
     "/proc", "/sys", "/boot", "/mnt", "/media",
 )  # fmt: skip
 
-START = "import sys; sys.path.insert(0, sys.argv[1]); import _guest; getattr(_guest, sys.argv[2])()"
+START = "import sys; sys.path.insert(0, sys.argv[1]); import _guest; _guest.serve()"
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -59,6 +60,7 @@ class Interpreter:
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]] | None = None) -> None:
         self._shown: list[str] = []
+        self._known: dict[str, tuple[ModuleType, bool]] = {}  # what imports() has found out
         self.path: list[str] = []
         self.hidden: list[str] = []
         for prefix in (sys.base_prefix, sys.base_exec_prefix, sys.prefix):
@@ -72,10 +74,10 @@ class Interpreter:
         """For the keyword ro of a run."""
         return list(self._shown)
 
-    def command(self, what: str = "main") -> list[str]:
-        """A fresh interpreter that calls one function. Isolated from variables and user folders,
+    def command(self) -> list[str]:
+        """An interpreter that calls functions. Isolated from variables and user folders,
         and without the site module: what that would find is on the sys.path that is handed over."""
-        return [self.executable, "-I", "-S", "-X", "utf8", "-c", START, PACKAGE, what]
+        return [self.executable, "-I", "-S", "-X", "utf8", "-c", START, PACKAGE]
 
     def shows(self, path: str) -> bool:
         """Does a file of the caller exist in the guest, at this real path?"""
@@ -86,6 +88,12 @@ class Interpreter:
         top = sys.modules.get(name.partition(".")[0])
         if name not in sys.modules or top is None or name == "__main__":
             return False
+        known = self._known.get(name)
+        if known is None or known[0] is not top:
+            known = self._known[name] = (top, self._finds(top))
+        return known[1]
+
+    def _finds(self, top: ModuleType) -> bool:
         if top.__name__ in sys.builtin_module_names:
             return True
         spec = getattr(top, "__spec__", None)

@@ -103,7 +103,7 @@ def not_started(kind: Kind, error: str) -> Outcome:
 
 
 def outcome_of(result: Result) -> Outcome:
-    """What a run of _guest.main() or of a template's child means."""
+    """What the run of a call means."""
     envelope = result.output
     # The envelope may be large, and its value is in the outcome.
     result = replace(result, output=None)

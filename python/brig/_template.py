@@ -42,44 +42,7 @@ GUEST_FOLDER = "/tmp"
 """Where a function works if no folder is named: it is empty, and the call's own."""
 
 
-# ---- the seam: who starts a call ----
-
-
-class Backend(Protocol):
-    """One way to start calls; a template has one. Used by any thread of the process, and by forks
-    of it."""
-
-    def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
-        """Start the call of a job with these keywords of brig.run(); its child calls
-        _guest.run_job(job, channel). Raises brig.Error if it cannot."""
-
-    def why_it_ended(self) -> str | None:
-        """In words, if what calls are started from is not there any more."""
-
-    def close(self) -> None:
-        """Nothing is started any more; calls that go on are not touched."""
-
-
-class _FreshBackend:
-    """A new interpreter for each call."""
-
-    def __init__(self, interpreter: Interpreter, preload: tuple[str, ...]) -> None:
-        self._interpreter = interpreter
-        self._preload = preload
-
-    def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
-        all_keys = dict(keys)
-        settings = guest_settings(self._interpreter, self._preload, all_keys)
-        show_interpreter(self._interpreter, all_keys)
-        head = marshal.dumps(settings)
-        spec = make_spec(self._interpreter.command(), all_keys, None, True)
-        return get_host().start(spec, b"%d\n%b%b" % (len(head), head, job), watch)
-
-    def why_it_ended(self) -> str | None:
-        return None
-
-    def close(self) -> None:
-        pass
+# ---- what is behind it ----
 
 
 def _make_backend(
@@ -88,19 +51,12 @@ def _make_backend(
     keys: Mapping[str, Any],
     parked: int,
     calls: int,
-) -> Backend:
-    """A template that forks; where no cell can be built, which each fork needs, interpreters of their
-    own. The results of calls tell it: isolation.tier."""
+) -> ForkBackend:
     shown = dict(keys)
     settings = marshal.dumps(guest_settings(interpreter, preload, shown))
     show_interpreter(interpreter, shown)
     first = b"%d\n%b" % (len(settings), settings)
-    try:
-        return ForkBackend(interpreter.command("serve"), shown, keys, first, parked, calls)
-    except RefusedError as error:
-        if not error.text.startswith("template: needs a cell"):
-            raise
-    return _FreshBackend(interpreter, preload)
+    return ForkBackend(interpreter.command(), shown, keys, first, parked, calls)
 
 
 def guest_settings(
@@ -161,10 +117,10 @@ class Template:
         await template.acall(function, 1)
         list(template.map(function, range(10)))
 
-    Keywords are those of brig.run(), for each call; `preload` are modules that are imported before
-    the function; at most `max_concurrent` calls go on at once, the rest wait in order. `paths` are
-    the folders that the guest may import from, besides the interpreter's own; without it, those of
-    sys.path. Secrets are not hidden in values and prints unless redact=True is set.
+    Keywords are those of brig.run(), for each call; `preload` are modules that are imported once; at
+    most `max_concurrent` calls go on at once, the rest wait in order, and `parked` of them are forked
+    ahead. `paths` are the folders that the guest may import from, besides the interpreter's own;
+    without it, those of sys.path. Secrets are not hidden in values and prints unless redact=True.
     """
 
     def __init__(
@@ -186,16 +142,6 @@ class Template:
         self._interpreter = Interpreter(paths)
         self._backend = _make_backend(self._interpreter, names, keys, parked, max_concurrent)
         self._closed = False
-        if names and isinstance(self._backend, _FreshBackend):
-            self._try_preload()
-
-    def _try_preload(self) -> None:
-        """A preload that cannot be is an error of the template, not of each call."""
-        outcome = self.try_call(int)
-        if not outcome.ok:
-            self.close()
-            text = outcome.error or ""
-            raise RefusedError(text if outcome.kind == "template" else f"preload: {text}", "template")
 
     def with_limits(self, **limits: Any) -> Template:
         """The same template with other limits or labels for the calls that are made through it.
@@ -310,7 +256,7 @@ class Template:
     # ---- the end ----
 
     def close(self) -> None:
-        """End what it keeps ready. Calls that go on are not touched; there are no further ones."""
+        """End it, and the calls that go on; there are no further ones."""
         if not self._closed:
             self._closed = True
             if self._parent is None:

@@ -154,7 +154,7 @@ int brig_spec_set_sink(struct brig_spec *spec, enum brig_stream stream, enum bri
 
 int brig_spec_set_stdin(struct brig_spec *spec, int fd, struct brig_error *err)
 {
-    if (fd < 0)
+    if (fd < -1)
         return error_usage(err, STAGE, "stdin: %d is not a descriptor", fd);
     spec->stdin_fd = fd;
     spec->gives_stdin = false;
