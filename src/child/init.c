@@ -474,26 +474,27 @@ static void remove_groups(void)
 }
 
 /* The end of a cell takes the kernel longer than all that is left to do for a run. Where the
- * supervisor leaves it to its keeper, it does not begin before that, or the supervisor's own end.
- * Returns true if that is it. */
+ * supervisor leaves it to its keeper, it does not begin before that says so, or is gone. Returns
+ * true if it is gone. */
 static bool linger(void)
 {
-    char command;
     struct timespec timeout = {LINGER_SECONDS, 0};
     struct pollfd polls[] = {
         {.fd = SLOT_CONTROL, .events = POLLIN},
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
     };
     for (int round = 0; round < LINGER_ROUNDS; round++) {
+        char command = 0;
         long ready = sys5(__NR_ppoll, polls, 2, &timeout, 0, 0);
         if (ready == 0)
             return false;
         if (ready < 0)
             continue;
-        /* A command that crossed our report says nothing new. */
-        if (polls[1].revents ||
-            sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0) == 0)
+        long n = sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0);
+        if (n == 0 || polls[1].revents)
             return true;
+        if (n == 1 && command == INIT_KILL)
+            return false;
     }
     return false;
 }
@@ -590,8 +591,9 @@ static int init_main(char **argv, char **envp)
     send_report(&started);
     int main_pid = (int)pid;
     int orphaned = serve(self, signals, &main_pid);
+    bool killed = main_pid != 0; /* who says so waits for our end */
     report_gone(kill_tree(self, signals, main_pid));
-    if (!orphaned && setup.park)
+    if (!orphaned && !killed && setup.park)
         orphaned = linger();
     if (orphaned)
         remove_groups();
