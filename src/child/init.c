@@ -38,10 +38,10 @@
 #define MSG_CTRUNC   0x8
 #define MSG_TRUNC    0x20
 
-#define TREE_MAX       8192
-#define LINGER_SECONDS 5
-#define LINGER_ROUNDS  64
-#define POLL_FAILURES  16 /* in a row, before init gives up watching */
+#define TREE_MAX      8192
+#define LINGER_NS     2000000
+#define LINGER_ROUNDS 4
+#define POLL_FAILURES 16 /* in a row, before init gives up watching */
 
 struct guest {
     const char *path;
@@ -474,11 +474,12 @@ static void remove_groups(void)
 }
 
 /* The end of a cell takes the kernel longer than all that is left to do for a run. Where the
- * supervisor leaves it to its keeper, it does not begin before that says so, or is gone. Returns
- * true if it is gone. */
+ * supervisor leaves it to its keeper, it does not begin before that is done: not before the keeper
+ * says so or two milliseconds are over, in which the run's memory is held. Returns true if the
+ * supervisor is gone. */
 static bool linger(void)
 {
-    struct timespec timeout = {LINGER_SECONDS, 0};
+    struct timespec timeout = {0, LINGER_NS};
     struct pollfd polls[] = {
         {.fd = SLOT_CONTROL, .events = POLLIN},
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
