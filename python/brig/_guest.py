@@ -368,7 +368,7 @@ def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any
 def serve() -> None:
     """A template: reads its settings from stdin, makes itself ready, and forks for each call."""
     import _serve  # type: ignore[import]
-    from _pickle import dumps  # type: ignore[import]
+    from _pickle import dumps
 
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     socket = int(os.environ.pop("BRIG_TEMPLATE_FD"))

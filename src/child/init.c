@@ -37,10 +37,10 @@
 #define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
 
-#define TREE_MAX       8192
-#define LINGER_SECONDS 5
-#define LINGER_ROUNDS  64
-#define POLL_FAILURES  16 /* in a row, before init gives up watching */
+#define TREE_MAX      8192
+#define LINGER_NS     2000000
+#define LINGER_ROUNDS 4
+#define POLL_FAILURES 16 /* in a row, before init gives up watching */
 
 struct guest {
     const char *path;
@@ -448,28 +448,28 @@ static void remove_groups(void)
 }
 
 /* The end of a cell takes the kernel longer than all that is left to do for a run. Where the
- * supervisor leaves it to its keeper, it does not begin before that, or the supervisor's own end.
- * Returns true if that is it. */
+ * supervisor leaves it to its keeper, it does not begin before that is done: not before the keeper
+ * says so or two milliseconds are over, in which the run's memory is held. Returns true if the
+ * supervisor is gone. */
 static bool linger(void)
 {
-    char command;
-    struct timespec timeout = {LINGER_SECONDS, 0};
+    struct timespec timeout = {0, LINGER_NS};
     struct pollfd polls[] = {
         {.fd = SLOT_CONTROL, .events = POLLIN},
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
     };
     for (int round = 0; round < LINGER_ROUNDS; round++) {
+        char command = 0;
         long ready = sys5(__NR_ppoll, polls, 2, &timeout, 0, 0);
         if (ready == 0)
             return false;
         if (ready < 0)
             continue;
-        if (polls[1].revents)
+        long n = sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0);
+        if (n == 0 || polls[1].revents)
             return true;
-        /* A command: somebody waits for our end. None: nobody is there any more. */
-        long len = sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0);
-        if (len >= 0)
-            return len == 0;
+        if (n == 1 && command == INIT_KILL)
+            return false;
     }
     return false;
 }
@@ -569,8 +569,9 @@ static int init_main(char **argv, char **envp)
     if (setup.forked)
         reap(&main_pid); /* it may have ended before there was anybody to be told */
     int orphaned = main_pid ? serve(self, signals, &main_pid) : 0;
+    bool killed = main_pid != 0; /* who says so waits for our end */
     report_gone(kill_tree(self, signals, main_pid));
-    if (!orphaned && setup.park)
+    if (!orphaned && !killed && setup.park)
         orphaned = linger();
     if (orphaned)
         remove_groups();

@@ -172,6 +172,18 @@ void owner_release(struct owner *owner)
     syscall(SYS_pidfd_send_signal, owner->pidfd, SIGKILL, NULL, 0);
 }
 
+bool owner_is_gone(struct owner *owner)
+{
+    siginfo_t info = {0};
+    if (owner->pidfd < 0)
+        return true;
+    if (waitid(P_PIDFD, (id_t)owner->pidfd, &info, WEXITED | WNOHANG | __WALL) == 0 &&
+        info.si_pid == 0)
+        return false;
+    fd_close_at(&owner->pidfd);
+    return true;
+}
+
 void owner_done(struct owner *owner)
 {
     siginfo_t info;

@@ -55,6 +55,7 @@ int owner_start(struct owner *owner, bool network, struct brig_error *err);
 int owner_map(struct owner *owner, uint64_t guest_uid, struct brig_error *err);
 /* It is not needed any more. owner_done() waits until it is gone, which can be later. */
 void owner_release(struct owner *owner);
+bool owner_is_gone(struct owner *owner);
 void owner_done(struct owner *owner);
 
 #endif

@@ -162,7 +162,7 @@ void finish_run(struct brig_run *run)
     struct brig_result *result = &run->result;
     struct facts *facts = &run->facts;
     uint64_t now = clock_now();
-    owner_done(&run->owner);
+    run_reap_holder(run);
     if (!run->deferred || run->init_gone)
         reap_init(run);
     finish_group(run);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,9 +86,19 @@ static bool is_made_of(const struct grounds *grounds, const struct view *view)
     return at == grounds->op_count;
 }
 
+/* The mount namespace that we are in, by its number. */
+static uint64_t own_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/thread-self/ns/mnt", &st) == 0 ? st.st_ino : 0;
+}
+
 /* The kernel answers once for each time that its list of mounts has changed. */
 static bool is_stale(const struct grounds *grounds)
 {
+    uint64_t own = own_namespace();
+    if (own == 0 || own != grounds->host)
+        return true;
     struct pollfd changed = {.fd = grounds->host_mounts, .events = POLLPRI};
     return clock_now() - grounds->made_at > AGE_MAX || poll(&changed, 1, 0) != 0;
 }
@@ -148,6 +159,7 @@ static void keep_ground(struct grounds *grounds, const struct view *view, struct
     drop(grounds);
     grounds->mounts = take_fd(&ground->mounts);
     grounds->host_mounts = take_fd(&ground->host_mounts);
+    grounds->host = ground->host;
     grounds->made_at = clock_now();
     grounds->misses = 0;
     if (in_vain && grounds->patience < PATIENCE_MAX)
@@ -199,11 +211,14 @@ int ground_begin(struct ground *ground, struct grounds *grounds, const struct vi
     if (!view->split)
         return 0;
     ground->mounts = find(grounds, view, &keep);
-    ground->copy = ground->mounts >= 0 || keep;
-    if (ground->mounts >= 0)
+    if (ground->mounts >= 0) {
+        ground->copy = true;
         return 0;
-    if (keep)
-        ground->host_mounts = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    }
+    if (keep) {
+        ground->host = own_namespace();
+        ground->host_mounts = open("/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC);
+    }
     ground->copy = ground->host_mounts >= 0;
     return start_builder(ground, view, err);
 }

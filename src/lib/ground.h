@@ -14,6 +14,7 @@ struct grounds {
     pthread_mutex_t lock;
     int mounts;      /* the mount namespace; -1: none is kept */
     int host_mounts; /* tells when the host's mounts have changed */
+    uint64_t host;   /* the mount namespace whose they are */
     uint64_t made_at;
     struct cell_op *ops; /* of the ground alone */
     uint32_t op_count;
@@ -28,6 +29,7 @@ struct ground {
     bool built;      /* for this run, by the builder */
     int pidfd;       /* of the builder; -1 */
     int host_mounts; /* it is to be kept: what told of changes since before it was begun */
+    uint64_t host;
     struct builder builder;
 };
 

@@ -223,6 +223,12 @@ static size_t read_channel(struct brig_run *run)
     return n > 0 ? (size_t)n : 0;
 }
 
+void run_reap_holder(struct brig_run *run)
+{
+    run_unpoll(run, SOURCE_HOLDER, run->owner.pidfd);
+    owner_done(&run->owner);
+}
+
 static void handle(struct brig_run *run, enum source source)
 {
     uint64_t count;
@@ -263,6 +269,9 @@ static void handle(struct brig_run *run, enum source source)
         run->memory_looks = 0;
         if (read(run->spawned.group.memory_events, &count, sizeof count) > 0)
             watch_memory(run);
+        break;
+    case SOURCE_HOLDER:
+        run_reap_holder(run);
         break;
     case SOURCE_COUNT:
         break;
@@ -558,7 +567,7 @@ void brig_run_free(struct brig_run *run)
         run->deferred = true; /* the keeper ends it as well */
     else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
         end_at_once(run);
-    owner_done(&run->owner);
+    run_reap_holder(run);
     feed_done(run);
     fd_close_at(&run->epoll);
     fd_close_at(&run->timer);

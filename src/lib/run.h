@@ -35,6 +35,7 @@ enum source {
     SOURCE_TIMER,
     SOURCE_PIDS,
     SOURCE_MEMORY,
+    SOURCE_HOLDER,
     SOURCE_COUNT,
 };
 
@@ -101,6 +102,7 @@ struct brig_run {
 /* run.c; start.c has brig_start() */
 void run_push_event(struct brig_run *run, struct brig_event event);
 void run_read_control(struct brig_run *run);
+void run_reap_holder(struct brig_run *run); /* waits for its end, if that is still to come */
 int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events);
 void run_unpoll(struct brig_run *run, enum source source, int fd);
 

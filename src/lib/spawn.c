@@ -301,6 +301,8 @@ static int spawn(struct spawned *spawned, struct brig *brig, const struct plan *
     ground_end(&launch.ground, &brig->grounds, &plan->cell.view, ret == 0);
     fd_close_at(&launch.control);
     fd_close_at(&launch.template);
+    spawned->ends[BRIG_STDOUT] = take_fd(&launch.ends.fds[1]);
+    spawned->ends[BRIG_STDERR] = take_fd(&launch.ends.fds[2]);
     ends_done(&launch.ends);
     fd_close_at(&launch.start);
     for (size_t i = 0; i < GROUP_FOLDERS_MAX; i++)
@@ -450,6 +452,8 @@ void spawn_done(struct spawned *spawned)
     fd_close_at(&spawned->feed);
     fd_close_at(&spawned->streams[BRIG_STDOUT]);
     fd_close_at(&spawned->streams[BRIG_STDERR]);
+    fd_close_at(&spawned->ends[BRIG_STDOUT]);
+    fd_close_at(&spawned->ends[BRIG_STDERR]);
     fd_close_at(&spawned->channel);
     fd_close_at(&spawned->pidfd);
     group_remove(&spawned->group);

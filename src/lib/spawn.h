@@ -13,6 +13,7 @@ struct spawned {
     int job;        /* socket to a guest that a template forked, until it has its job; -1 */
     int feed;       /* the write end of the guest's stdin, or -1 */
     int streams[3]; /* read ends of stdout and stderr by enum brig_stream; [0] is -1 */
+    int ends[3];    /* write ends of both, so that their end, which says nothing, wakes nobody */
     int channel;    /* the read end of the result channel, or -1 */
     struct group group;
     char scratch[128]; /* the run's folder on disk, or empty */
@@ -21,8 +22,8 @@ struct spawned {
 #define SPAWNED_NONE                                                                               \
     (struct spawned)                                                                               \
     {                                                                                              \
-        .pidfd = -1, .control = -1, .job = -1, .feed = -1, .streams = {-1, -1, -1}, .channel = -1,            \
-        .group = GROUP_NONE                                                                        \
+        .pidfd = -1, .control = -1, .job = -1, .feed = -1, .streams = {-1, -1, -1},                \
+        .ends = {-1, -1, -1}, .channel = -1, .group = GROUP_NONE                                   \
     }
 
 /* On failure nothing is left. On success everything in *spawned is the caller's. `owner` is needed

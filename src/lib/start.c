@@ -203,6 +203,8 @@ static int start(struct brig_run *run, struct brig *brig, const struct brig_spec
         run->facts.pid = FORKED_PID; /* it told of its start when it was forked */
     else if (ret == 0)
         ret = wait_for_start(run, err);
+    if (ret == 0 && !owner_is_gone(&run->owner)) /* the end of the run waits for it in any case */
+        (void)run_poll(run, SOURCE_HOLDER, run->owner.pidfd, EPOLLIN);
     if (ret == 0) {
         watch_start(run);
         watch_arm(run);

@@ -156,6 +156,17 @@ static void test_a_mount_of_the_host_makes_a_new_one(void **state)
     assert_string_equal(out, "");
 }
 
+static void test_another_mount_namespace_of_the_host_makes_a_new_one(void **state)
+{
+    struct bench *b = *state;
+    run_some(b, 3);
+    ino_t first = kept(b);
+    assert_int_equal(unshare(CLONE_NEWNS), 0);
+    run_some(b, 1);
+    assert_int_not_equal(kept(b), 0);
+    assert_int_not_equal(kept(b), first);
+}
+
 static void test_a_changed_file_of_the_system_makes_a_new_one(void **state)
 {
     struct bench *b = *state;
@@ -202,6 +213,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_run_has_its_own_copy, start, end),
         cmocka_unit_test_setup_teardown(test_other_folders_need_another, start, end),
         cmocka_unit_test_setup_teardown(test_a_mount_of_the_host_makes_a_new_one, start, end),
+        cmocka_unit_test_setup_teardown(test_another_mount_namespace_of_the_host_makes_a_new_one,
+                                        start, end),
         cmocka_unit_test_setup_teardown(test_a_changed_file_of_the_system_makes_a_new_one, start,
                                         end),
         cmocka_unit_test_setup_teardown(test_a_fork_makes_its_own, start, end),
