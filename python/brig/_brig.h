@@ -22,7 +22,8 @@ struct spec {
     bool calls; /* a template: the input of a run is the job's own */
 };
 
-struct template {
+struct template
+{
     PyObject head;
     struct brig_template *template;
 };

@@ -221,8 +221,9 @@ static int wait_answer(struct run *self, int64_t until, struct bytes *answer)
     }
 }
 
-PyDoc_STRVAR(answer_doc, "answer() -> bytes | None: what the guest sent, as soon as it is whole, or "
-                         "None when the run is over first.");
+PyDoc_STRVAR(answer_doc,
+             "answer() -> bytes | None: what the guest sent, as soon as it is whole, or "
+             "None when the run is over first.");
 
 static PyObject *run_answer(PyObject *object, PyObject *unused)
 {

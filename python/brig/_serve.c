@@ -1,5 +1,5 @@
-/* In a template: Python's part of brig_template_serve(). A module of its own, without libbrig: it is
- * for the guest, and imported there from its file alone. */
+/* In a template: Python's part of brig_template_serve(). A module of its own, without libbrig: it
+ * is for the guest, and imported there from its file alone. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
@@ -43,9 +43,10 @@ static PyObject *list_words(char **words)
     return list;
 }
 
-PyDoc_STRVAR(serve_doc, "serve(socket, ready) -> (argv, environment)\n\n"
-                        "Fork for each call. Returns in a fork that has its job; ready() was called "
-                        "in it before. OSError in the template, at its end.");
+PyDoc_STRVAR(serve_doc,
+             "serve(socket, ready) -> (argv, environment)\n\n"
+             "Fork for each call. Returns in a fork that has its job; ready() was called "
+             "in it before. OSError in the template, at its end.");
 
 static PyObject *serve(PyObject *module, PyObject *args)
 {
@@ -81,9 +82,15 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_serve", "The guest's side of a template.", 0, methods, NULL, NULL, NULL,
-    NULL};
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                 "_serve",
+                                 "The guest's side of a template.",
+                                 0,
+                                 methods,
+                                 NULL,
+                                 NULL,
+                                 NULL,
+                                 NULL};
 
 PyMODINIT_FUNC PyInit__serve(void); /* without a prototype of its own in Python.h */
 PyMODINIT_FUNC PyInit__serve(void)

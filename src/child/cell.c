@@ -23,7 +23,7 @@ struct state {
     const struct cell_op *ops;
     uint32_t count;
     uint32_t *failed;
-    int taken[CELL_OPS_MAX]; /* by operation: its mount, if it is CELL_TAKEN */
+    int taken[CELL_OPS_MAX];    /* by operation: its mount, if it is CELL_TAKEN */
     int lifted[CELL_LIFTS_MAX]; /* trees, in the order in which they were lifted */
     uint32_t lift_count, lower_count;
 };

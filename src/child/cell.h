@@ -60,7 +60,7 @@ enum cell_flag {
 
 enum cell_part { CELL_PART_RUN, CELL_PART_GROUND };
 
-#define CELL_OPS_MAX 225
+#define CELL_OPS_MAX   225
 #define CELL_LIFTS_MAX 32
 
 struct cell_op {

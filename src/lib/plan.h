@@ -36,11 +36,11 @@ struct plan {
     bool use_group;    /* else: rlimits and sampling */
     struct group_limits group_limits;
     struct spec_sink sinks[3];
-    bool channel;               /* the guest gets a result channel */
+    bool channel;                   /* the guest gets a result channel */
     struct brig_template *template; /* the guest is forked from it; NULL */
     struct brig_template *serves;   /* the guest is to be it; NULL */
-    struct redact_rules *rules; /* what is hidden in all that is kept or sent; NULL: nothing */
-    bool redact[3];             /* by stream: in what it prints as well */
+    struct redact_rules *rules;     /* what is hidden in all that is kept or sent; NULL: nothing */
+    bool redact[3];                 /* by stream: in what it prints as well */
     struct op ops[INIT_OPS_MAX];
     uint32_t op_count;
     const char *tier;

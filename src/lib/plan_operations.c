@@ -84,8 +84,8 @@ static void add_file_limit(struct plan *plan, const struct brig *brig)
 void plan_add_operations(struct plan *plan, const struct brig *brig)
 {
     const struct brig_limits *limits = &plan->limits;
-    /* Into the groups first, so that all the rest is charged to them. On v2 the clone does it, unless
-     * it is made by a template, which has no right to. */
+    /* Into the groups first, so that all the rest is charged to them. On v2 the clone does it,
+     * unless it is made by a template, which has no right to. */
     if (plan->use_group && plan->template && brig->place.backend == &group_backend_v2)
         add_op(plan, OP_JOIN_GROUP)->a = 0;
     if (plan->use_group && brig->place.backend == &group_backend_v1) {

@@ -354,8 +354,8 @@ int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *pl
     int ret = spawn(spawned, brig, plan, owner, true, err);
     if (ret < 0)
         return ret;
-    bool parked = is_report(spawned->job >= 0 ? spawned->job : spawned->control, REPORT_PARKED,
-                            &report);
+    bool parked =
+        is_report(spawned->job >= 0 ? spawned->job : spawned->control, REPORT_PARKED, &report);
     /* The guest that a template forked tells so itself, and its init that it watches it. */
     if (parked && spawned->job >= 0)
         parked = is_report(spawned->control, REPORT_STARTED, &report);

@@ -23,10 +23,10 @@ struct spec_sink {
 struct brig_spec {
     struct spec_value values[KEY_COUNT];
     struct strings command;
-    struct spec_sink sinks[3]; /* by enum brig_stream; [0] is not used */
-    int stdin_fd;              /* -1: none */
-    bool gives_stdin;          /* the guest gets it, and is not fed from it */
-    char *home;                /* the caller's HOME, if it is not to be looked up; NULL */
+    struct spec_sink sinks[3];      /* by enum brig_stream; [0] is not used */
+    int stdin_fd;                   /* -1: none */
+    bool gives_stdin;               /* the guest gets it, and is not fed from it */
+    char *home;                     /* the caller's HOME, if it is not to be looked up; NULL */
     struct brig_template *template; /* a call of this one; NULL */
     struct brig_template *serves;   /* what is run is to be this one; NULL */
 };

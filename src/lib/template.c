@@ -28,8 +28,8 @@ _Static_assert(VIEW_OPS_MAX <= FORK_OPS_MAX, "a template takes as many operation
 
 struct brig_template {
     unsigned references;
-    int pid;    /* of the process that started it: a fork of that has no template */
-    int socket; /* ours; -1: it is not started yet */
+    int pid;              /* of the process that started it: a fork of that has no template */
+    int socket;           /* ours; -1: it is not started yet */
     pthread_mutex_t lock; /* one request at a time */
     bool ready;
     /* What each of its calls does, and what they all share. */
@@ -140,7 +140,8 @@ static const char *copy_text(struct brig_template *template, const char *text, b
     return NULL;
 }
 
-static struct cell_op *add_op(struct brig_template *template, const struct cell_op *op, bool *failed)
+static struct cell_op *add_op(struct brig_template *template, const struct cell_op *op,
+                              bool *failed)
 {
     if (template->op_count == VIEW_OPS_MAX) {
         *failed = true;
@@ -159,7 +160,8 @@ static void add_map(struct brig_template *template, const struct view *view, boo
     char uid[32], gid[32];
     snprintf(uid, sizeof uid, "%u %u 1", view->uid, view->uid);
     snprintf(gid, sizeof gid, "%u %u 1", view->gid, view->gid);
-    add_op(template, &(struct cell_op){.kind = CELL_MAP_SELF, .source = uid, .target = gid}, failed);
+    add_op(template, &(struct cell_op){.kind = CELL_MAP_SELF, .source = uid, .target = gid},
+           failed);
 }
 
 static bool is_mount(enum cell_kind kind)
@@ -198,7 +200,7 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
             if (op.kind == CELL_BIND)
                 *copy = (struct cell_op){.kind = CELL_LOWER, .target = copy->target};
             if (is_mount((enum cell_kind)copy->kind))
-                copy->a |= CELL_OURS; /* nobody can change the template's root */
+                copy->a |= CELL_OURS;   /* nobody can change the template's root */
             if (op.kind == CELL_PROC) { /* the guest has init's own id in a call */
                 copy->source = "hidepid=2";
                 copy->a &= ~(uint64_t)CELL_TAKEN;
@@ -281,7 +283,8 @@ int template_take(struct brig_template *template, struct plan *plan, struct brig
 
 /* ---- the cell of a call --------------------------------------------------------------------- */
 
-/* A folder in memory is the call's own, by whoever mounts it, and no larger than a call may have. */
+/* A folder in memory is the call's own, by whoever mounts it, and no larger than a call may have.
+ */
 static const char *call_options(struct view *view, const char *options, uint64_t most)
 {
     unsigned mode = 0;
@@ -364,7 +367,8 @@ static size_t put_request(char *out, const struct plan *plan, const struct init_
     memcpy(request.ops, setup->ops, sizeof request.ops);
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op *op = &view->ops[i];
-        struct fork_cell_op flat = {.kind = op->kind, .fd = op->fd, .a = op->a, .b = op->b, .c = op->c};
+        struct fork_cell_op flat = {
+            .kind = op->kind, .fd = op->fd, .a = op->a, .b = op->b, .c = op->c};
         flat.source = put_text(out, &at, op->source);
         flat.target = put_text(out, &at, op->target);
         memcpy(out + sizeof request + i * sizeof flat, &flat, sizeof flat);
@@ -422,8 +426,7 @@ static int receive_reply(int socket, int timeout_ms, int *pidfd)
     if (control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS &&
         control.head.cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(pidfd, CMSG_DATA(&control.head), sizeof(int));
-    if (len == sizeof reply && reply.version == FORK_VERSION &&
-        (reply.pid <= 0 || *pidfd >= 0))
+    if (len == sizeof reply && reply.version == FORK_VERSION && (reply.pid <= 0 || *pidfd >= 0))
         return reply.pid;
     fd_close_at(pidfd);
     return -EPROTO;

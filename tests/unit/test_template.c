@@ -1,5 +1,5 @@
-/* lib/template.c, template/serve.c, child/fork.c: calls of a template are runs as any other, each in
- * a cell of its own. The template is this program itself, started with an argument. */
+/* lib/template.c, template/serve.c, child/fork.c: calls of a template are runs as any other, each
+ * in a cell of its own. The template is this program itself, started with an argument. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -110,7 +110,7 @@ struct bench {
     struct brig *brig;
     struct folder *folder;
     struct brig_template *template;
-    struct brig_run *run; /* of the template */
+    struct brig_run *run;   /* of the template */
     struct brig_spec *spec; /* of calls */
 };
 
@@ -284,12 +284,13 @@ static void test_nothing_of_a_call_is_there_for_the_next(void **state)
     struct bench *b = *state;
     char out[512];
     serve(b);
-    assert_int_equal(call(b, "stouch /tmp/left ~/left /dev/shm/left && ipcmk -M 4096 && hostname x; ls /tmp",
-                          out, sizeof out),
-                     BRIG_EXITED);
+    assert_int_equal(
+        call(b, "stouch /tmp/left ~/left /dev/shm/left && ipcmk -M 4096 && hostname x; ls /tmp",
+             out, sizeof out),
+        BRIG_EXITED);
     assert_contains(out, "left\n");
-    call(b, "sls -A /tmp ~ /dev/shm; ipcs -m | grep 4096; hostname; ls /proc | grep -c '^[0-9]'", out,
-         sizeof out);
+    call(b, "sls -A /tmp ~ /dev/shm; ipcs -m | grep 4096; hostname; ls /proc | grep -c '^[0-9]'",
+         out, sizeof out);
     assert_null(strstr(out, "left\n"));
     assert_null(strstr(out, "4096"));
     assert_contains(out, "brig\n");
@@ -325,7 +326,8 @@ static void test_the_layers_are_told_as_they_are(void **state)
     bool landlock = false;
     for (size_t i = 0; i < isolation->count; i++) {
         const struct brig_layer *layer = &isolation->layers[i];
-        landlock = landlock || (strcmp(layer->name, "landlock") == 0 && layer->state == BRIG_LAYER_APPLIED);
+        landlock = landlock ||
+                   (strcmp(layer->name, "landlock") == 0 && layer->state == BRIG_LAYER_APPLIED);
     }
     assert_true(landlock);
     brig_run_free(run);
@@ -343,10 +345,11 @@ static void test_limits_are_of_each_call(void **state)
     struct bench *b = *state;
     char out[256];
     set(b->spec, "memory", "64M");
-    set(b->spec, "timeout", "500ms");
     serve(b);
     assert_int_equal(call(b, "m", out, sizeof out), BRIG_MEMORY_LIMIT);
+    set(b->spec, "timeout", "500ms");
     assert_int_equal(call(b, "w", out, sizeof out), BRIG_TIMEOUT);
+    set(b->spec, "timeout", "1m");
     assert_int_equal(call(b, "d", out, sizeof out), BRIG_SIGNALED);
     assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED); /* it still serves */
 }
