@@ -14,15 +14,21 @@
 #include "tail.h"
 
 #define PUMP_CHUNK 65536
-#define PUMP_BULK  (1u << 20) /* at once, from a guest that writes more than a chunk at a time */
-#define PUMP_CARRY 4          /* room for the beginning of a character before a chunk */
+#define PUMP_BULK  (1u << 20) /* at once, from a guest that writes much */
+/* Room before a chunk, from the beginning of a page on, for the beginning of a character. That
+ * takes 4 bytes; but some processors (AMD Zen 3) copy at less than half their speed to an address
+ * that is up to 32 bytes further into its page than what is copied, and what comes from a pipe
+ * begins its page. */
+#define PUMP_CARRY 64
 
 struct pump_stream {
     int fd; /* from the guest; -1 at its end */
     enum brig_sink sink;
     struct outlet outlet;
-    unsigned char *memory, *chunk; /* chunk = memory + PUMP_CARRY */
-    size_t pending_at, pending;    /* of the chunk: not yet taken by the outlet */
+    unsigned char *memory, *chunk;   /* chunk: PUMP_CARRY bytes into a page of it */
+    const unsigned char *pending_at; /* in the chunk or the queue: not yet taken by the outlet */
+    size_t pending;
+    bool full; /* nothing is pending, but the outlet would take nothing now */
     struct buf capture;
     uint64_t bytes, omitted;
     size_t omitted_at;
@@ -35,9 +41,9 @@ struct pump_stream {
     const unsigned char *event;
     size_t event_len;
     size_t read_len; /* what it read, within the budget or not */
-    bool bulk;       /* a whole chunk was there at once: the pipe is large now */
+    bool bulk;       /* much was there at once: the pipe is large now */
     /* Where secrets are hidden: what was read into the chunk goes through the redactor to a queue,
-     * and from there into the chunk again. */
+     * and from there to the sink; through the chunk again where it has to be looked at. */
     const struct redact_rules *rules; /* NULL: nothing is hidden */
     struct redactor *redactor;        /* from the first byte on */
     struct buf queue;
@@ -74,6 +80,9 @@ bool pump_has_more(const struct pump *pump, int stream);
 
 /* Has all of the stream been delivered, when nothing more can be read? */
 bool pump_is_done(const struct pump *pump, int stream);
+
+/* Does the stream wait for its sink? */
+bool pump_waits(const struct pump *pump, int stream);
 
 /* Try again to get rid of what is pending: true if nothing is pending any more. */
 bool pump_flush(struct pump *pump, int stream);
