@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "chunk.h"
+
 #ifndef MADV_POPULATE_WRITE /* since Linux 5.14; musl does not know it */
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -24,15 +26,10 @@ void buf_init(struct buf *buf, size_t max)
 #define MAP_FROM (UINT64_C(8) << 20)
 #define HUGE     (UINT64_C(2) << 20)
 
-/* Where its bytes begin. A first line of some bytes, and then pages of a pipe: some processors (AMD
- * Zen 3) copy at less than half their speed to an address that is up to 32 bytes further into its
- * page than what is copied. */
-#define APART 64
-
 static void release(struct buf *buf)
 {
     if (buf->mapped)
-        munmap(buf->data - APART, buf->mapped);
+        munmap(buf->data - CHUNK_APART, buf->mapped);
     else
         free(buf->data);
     buf->mapped = buf->ready = 0;
@@ -46,7 +43,7 @@ void buf_done(struct buf *buf)
 
 static bool map_whole(struct buf *buf)
 {
-    size_t size = (APART + buf->max + 1 + HUGE - 1) & ~(HUGE - 1);
+    size_t size = (CHUNK_APART + buf->max + 1 + HUGE - 1) & ~(HUGE - 1);
     if (buf->mapped || buf->max > SIZE_MAX / 2)
         return false;
     char *data = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -54,9 +51,9 @@ static bool map_whole(struct buf *buf)
     if (data == MAP_FAILED)
         return false;
     madvise(data, size, MADV_HUGEPAGE); /* a wish */
-    memcpy(data + APART, buf->data, buf->len);
+    memcpy(data + CHUNK_APART, buf->data, buf->len);
     free(buf->data);
-    buf->data = data + APART;
+    buf->data = data + CHUNK_APART;
     buf->mapped = size;
     buf->size = buf->max + 1;
     return true;
@@ -91,12 +88,13 @@ char *buf_reserve(struct buf *buf, size_t more)
 char *buf_reserve_now(struct buf *buf, size_t more)
 {
     char *at = buf_reserve(buf, more);
-    size_t end = APART + buf->len + more;
+    size_t end = CHUNK_APART + buf->len + more;
     if (!at || !buf->mapped || end <= buf->ready)
         return at;
-    size_t from = buf->ready > APART + buf->len ? buf->ready : (APART + buf->len) & ~(HUGE - 1);
+    size_t from =
+        buf->ready > CHUNK_APART + buf->len ? buf->ready : (CHUNK_APART + buf->len) & ~(HUGE - 1);
     buf->ready = (end + HUGE - 1) & ~(HUGE - 1);
-    madvise(buf->data - APART + from, buf->ready - from, MADV_POPULATE_WRITE); /* a wish */
+    madvise(buf->data - CHUNK_APART + from, buf->ready - from, MADV_POPULATE_WRITE); /* a wish */
     return at;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/chunk.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/text.h"
@@ -17,12 +18,17 @@
  * become the name of a secret. */
 #define QUEUE_MAX (16u << 20)
 
-#define PUMP_PAGE 4096
-
 /* A guest that has this much waiting writes faster than it is read: what a pipe of 64 KiB holds at
  * least when it is full, since a page of it is not filled by a write that does not fit what is left
  * of it. */
 #define BULK_FROM (PUMP_CHUNK / 2)
+
+/* What is read at once for the redactor when much comes: more of it would not stay in a cache, less
+ * would wake the guest and the reader more often. */
+#define WIDE (2 * PUMP_CHUNK)
+
+#define NAME_MAX_LEN 51 /* [redacted:NAME], with a name of a pattern's */
+_Static_assert((WIDE + REDACT_HOLD) * NAME_MAX_LEN <= QUEUE_MAX, "a queue holds what is read");
 
 static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uint64_t budget,
                        struct brig_error *err)
@@ -30,10 +36,9 @@ static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uin
     s->fd = fd;
     s->sink = sink.kind;
     s->outlet.fd = -1;
-    s->memory = malloc(2 * PUMP_PAGE + PUMP_CHUNK);
-    if (!s->memory)
+    s->chunk = chunk_new(PUMP_CHUNK, &s->memory);
+    if (!s->chunk)
         return error_memory(err, STAGE);
-    s->chunk = s->memory + (PUMP_PAGE - (uintptr_t)s->memory % PUMP_PAGE) + PUMP_CARRY;
     buf_init(&s->capture, sink.kind == BRIG_SINK_CAPTURE ? (size_t)budget : 0);
     if (sink.kind != BRIG_SINK_PASS)
         return 0;
@@ -74,6 +79,7 @@ void pump_done(struct pump *pump)
         struct pump_stream *s = &pump->streams[i];
         outlet_close(&s->outlet);
         free(s->memory);
+        free(s->wide_memory);
         redactor_free(s->redactor);
         buf_done(&s->queue);
         buf_done(&s->capture);
@@ -236,6 +242,8 @@ static void enlarge(struct pump_stream *s)
     fcntl(s->fd, F_SETPIPE_SZ, PUMP_BULK); /* refused to a user who has many: then it stays */
     if (s->sink == BRIG_SINK_PASS)
         outlet_enlarge(&s->outlet, PUMP_BULK);
+    if (s->rules)
+        s->wide = chunk_new(WIDE, &s->wide_memory); /* without memory it goes in chunks as before */
 }
 
 /* Into the ring of last bytes, when the first half of the budget is used up. */
@@ -310,7 +318,8 @@ bool pump_is_done(const struct pump *pump, int stream)
  * shown of it: nothing, perhaps, since what comes next decides. */
 static enum pump_state fill_queue(struct pump_stream *s)
 {
-    ssize_t n = s->fd >= 0 ? read(s->fd, s->chunk, PUMP_CHUNK) : 0;
+    unsigned char *into = s->wide ? s->wide : s->chunk;
+    ssize_t n = s->fd >= 0 ? read(s->fd, into, s->wide ? WIDE : PUMP_CHUNK) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return PUMP_EMPTY;
     s->queue.len = s->queue_at = 0;
@@ -320,7 +329,7 @@ static enum pump_state fill_queue(struct pump_stream *s)
     if (n > 0 && !s->redactor)
         n = redactor_new(&s->redactor, s->rules) < 0 ? -ENOMEM : n;
     if (n > 0) {
-        n = redactor_feed(s->redactor, (const char *)s->chunk, (size_t)n, &s->queue);
+        n = redactor_feed(s->redactor, (const char *)into, (size_t)n, &s->queue);
     } else if (n == 0 && !s->redacted) {
         s->redacted = true;
         n = s->redactor ? redactor_end(s->redactor, &s->queue) : 0;

@@ -15,17 +15,13 @@
 
 #define PUMP_CHUNK 65536
 #define PUMP_BULK  (1u << 20) /* at once, from a guest that writes much */
-/* Room before a chunk, from the beginning of a page on, for the beginning of a character. That
- * takes 4 bytes; but some processors (AMD Zen 3) copy at less than half their speed to an address
- * that is up to 32 bytes further into its page than what is copied, and what comes from a pipe
- * begins its page. */
-#define PUMP_CARRY 64
 
 struct pump_stream {
     int fd; /* from the guest; -1 at its end */
     enum brig_sink sink;
     struct outlet outlet;
-    unsigned char *memory, *chunk;   /* chunk: PUMP_CARRY bytes into a page of it */
+    unsigned char *chunk;            /* before it is room for the beginning of a character */
+    void *memory;                    /* that it is in */
     const unsigned char *pending_at; /* in the chunk or the queue: not yet taken by the outlet */
     size_t pending;
     bool full; /* nothing is pending, but the outlet would take nothing now */
@@ -46,6 +42,8 @@ struct pump_stream {
      * and from there to the sink; through the chunk again where it has to be looked at. */
     const struct redact_rules *rules; /* NULL: nothing is hidden */
     struct redactor *redactor;        /* from the first byte on */
+    unsigned char *wide;              /* read into instead of the chunk, when much comes; or NULL */
+    void *wide_memory;                /* that it is in */
     struct buf queue;
     size_t queue_at;
     bool redacted; /* all of it: nothing more comes */
