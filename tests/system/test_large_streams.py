@@ -1,5 +1,6 @@
 """A guest that writes much: every byte arrives, whoever reads it and however slowly, and no more of it is in
 the supervisor's memory than a few chunks."""
+import fcntl
 import hashlib
 import os
 import pty
@@ -148,16 +149,15 @@ def test_a_reader_that_stops_costs_the_supervisor_no_memory(brig, redact):
         with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS"))
 
-    before = memory()
-    read_all_but_slowly = threading.Thread(target=read_all, args=(read_end, 0.001))
-    read_all_but_slowly.start()
+    waiting = memory()
+    reader = threading.Thread(target=read_all, args=(read_end, 0.001))
+    reader.start()
     assert finish(process, 60 * SLOW).returncode == 0
-    read_all_but_slowly.join(30)
-    assert before < 8 << 20
+    reader.join(30 * SLOW)
+    assert waiting < 8 << 20
 
 
 def test_a_pipe_whose_size_was_chosen_keeps_it(brig):
-    import fcntl  # pylint: disable=import-outside-toplevel
     read_end, write_end = os.pipe()
     fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 8192)
     keep = os.dup(read_end)
