@@ -9,19 +9,30 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "chunk.h"
+
+#ifndef MADV_POPULATE_WRITE /* since Linux 5.14; musl does not know it */
+#define MADV_POPULATE_WRITE 23
+#endif
+
 void buf_init(struct buf *buf, size_t max)
 {
     /* One byte is always kept for the NUL of buf_take(). */
     *buf = (struct buf){.max = max < SIZE_MAX ? max : SIZE_MAX - 1};
 }
 
+/* From this size on a buffer gets all the room that it may ever need, as addresses: it is not moved
+ * any more when it grows, and is filled with pages of 2 MiB. */
+#define MAP_FROM (UINT64_C(8) << 20)
+#define HUGE     (UINT64_C(2) << 20)
+
 static void release(struct buf *buf)
 {
     if (buf->mapped)
-        munmap(buf->data, buf->mapped);
+        munmap(buf->data - CHUNK_APART, buf->mapped);
     else
         free(buf->data);
-    buf->mapped = 0;
+    buf->mapped = buf->ready = 0;
 }
 
 void buf_done(struct buf *buf)
@@ -30,14 +41,9 @@ void buf_done(struct buf *buf)
     *buf = (struct buf){.max = buf->max};
 }
 
-/* From this size on a buffer gets all the room that it may ever need, as addresses: it is not moved
- * any more when it grows, and is filled with pages of 2 MiB. */
-#define MAP_FROM (UINT64_C(8) << 20)
-#define HUGE     (UINT64_C(2) << 20)
-
 static bool map_whole(struct buf *buf)
 {
-    size_t size = (buf->max + 1 + HUGE - 1) & ~(HUGE - 1);
+    size_t size = (CHUNK_APART + buf->max + 1 + HUGE - 1) & ~(HUGE - 1);
     if (buf->mapped || buf->max > SIZE_MAX / 2)
         return false;
     char *data = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -45,9 +51,9 @@ static bool map_whole(struct buf *buf)
     if (data == MAP_FAILED)
         return false;
     madvise(data, size, MADV_HUGEPAGE); /* a wish */
-    memcpy(data, buf->data, buf->len);
+    memcpy(data + CHUNK_APART, buf->data, buf->len);
     free(buf->data);
-    buf->data = data;
+    buf->data = data + CHUNK_APART;
     buf->mapped = size;
     buf->size = buf->max + 1;
     return true;
@@ -77,6 +83,19 @@ char *buf_reserve(struct buf *buf, size_t more)
         buf->size = size;
     }
     return buf->data + buf->len;
+}
+
+char *buf_reserve_now(struct buf *buf, size_t more)
+{
+    char *at = buf_reserve(buf, more);
+    size_t end = CHUNK_APART + buf->len + more;
+    if (!at || !buf->mapped || end <= buf->ready)
+        return at;
+    size_t from =
+        buf->ready > CHUNK_APART + buf->len ? buf->ready : (CHUNK_APART + buf->len) & ~(HUGE - 1);
+    buf->ready = (end + HUGE - 1) & ~(HUGE - 1);
+    madvise(buf->data - CHUNK_APART + from, buf->ready - from, MADV_POPULATE_WRITE); /* a wish */
+    return at;
 }
 
 void buf_add(struct buf *buf, const void *bytes, size_t len)

@@ -12,6 +12,7 @@ struct buf {
     char *data;
     size_t len, size, max;
     size_t mapped; /* bytes that are mapped, and not allocated; 0 */
+    size_t ready;  /* of these, the first ones that have memory behind them */
     int failed;    /* 0, or the errno of the first failure */
 };
 
@@ -24,6 +25,10 @@ void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(
 
 /* Make room for `more` bytes and return where they go, or NULL. */
 char *buf_reserve(struct buf *buf, size_t more);
+
+/* The same for a system call that fills it. A large buffer has memory behind it then: reading from
+ * a pipe, the kernel would look for some while it keeps the writer waiting. */
+char *buf_reserve_now(struct buf *buf, size_t more);
 
 /* 0 or -errno. */
 int buf_failed(const struct buf *buf);

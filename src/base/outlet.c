@@ -51,6 +51,31 @@ void outlet_close(struct outlet *outlet)
     outlet->fd = -1;
 }
 
+bool outlet_can_wait(const struct outlet *outlet)
+{
+    return outlet->kind != OUTLET_FILE;
+}
+
+#define USUAL_PIPE 65536
+
+void outlet_enlarge(struct outlet *outlet, int size)
+{
+    if (fcntl(outlet->fd, F_GETPIPE_SZ) == USUAL_PIPE)
+        fcntl(outlet->fd, F_SETPIPE_SZ, size);
+}
+
+/* What one call moves at most is what fits the pipe: as long as that is much, there may be more. */
+static ssize_t splice_all(int from, int fd, size_t len)
+{
+    size_t moved = 0;
+    ssize_t n;
+    do {
+        n = splice(from, NULL, fd, NULL, len - moved, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        moved += n > 0 ? (size_t)n : 0;
+    } while (n >= USUAL_PIPE && moved < len);
+    return moved ? (ssize_t)moved : n;
+}
+
 /* Bytes, or what is in the pipe `from` if there are none. */
 static ssize_t quiet_write(int fd, const void *bytes, int from, size_t len)
 {
@@ -63,8 +88,7 @@ static ssize_t quiet_write(int fd, const void *bytes, int from, size_t len)
     pthread_sigmask(SIG_BLOCK, &pipe_set, &before);
     ssize_t n;
     do
-        n = bytes ? write(fd, bytes, len)
-                  : splice(from, NULL, fd, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        n = bytes ? write(fd, bytes, len) : splice_all(from, fd, len);
     while (n < 0 && errno == EINTR);
     ssize_t ret = n < 0 ? -errno : n;
     if (ret == -EPIPE && !sigismember(&pending, SIGPIPE)) {

@@ -3,6 +3,7 @@
 #ifndef BASE_OUTLET_H
 #define BASE_OUTLET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -21,6 +22,13 @@ struct outlet {
 /* Returns 0 or -errno. The caller keeps `fd`. */
 int outlet_open(struct outlet *outlet, int fd);
 void outlet_close(struct outlet *outlet);
+
+/* Can poll() tell when it takes more? */
+bool outlet_can_wait(const struct outlet *outlet);
+
+/* A pipe of the usual size becomes one of `size` bytes, so that its reader is woken less often; one
+ * that somebody chose the size of stays as it is. A wish: the kernel may refuse it. */
+void outlet_enlarge(struct outlet *outlet, int size);
 
 /* Move up to `len` bytes out of a pipe without looking at them. Returns how many, 0 at the end of
  * the pipe, or -errno: -EAGAIN if either side has to wait, -EINVAL if this outlet cannot do it. */

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/chunk.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "run.h"
@@ -36,7 +37,7 @@ int feed_start(struct brig_run *run, struct brig_error *err)
         return 0;
     feed->own = open_without_waiting(run->plan.feed_fd);
     feed->source = feed->own >= 0 ? feed->own : run->plan.feed_fd;
-    feed->bytes = malloc(FEED_SIZE);
+    feed->bytes = chunk_new(FEED_SIZE, &feed->memory);
     if (!feed->bytes)
         return error_memory(err, "stdin");
     int ret = run_poll(run, SOURCE_FEED, feed->source, EPOLLIN);
@@ -59,7 +60,7 @@ void feed_done(struct brig_run *run)
     }
     fd_close_at(&run->spawned.feed);
     fd_close_at(&feed->own);
-    free(feed->bytes);
+    free(feed->memory);
     *feed = (struct feed){.source = -1, .own = -1};
 }
 

@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
+#include "base/chunk.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/text.h"
@@ -16,16 +18,27 @@
  * become the name of a secret. */
 #define QUEUE_MAX (16u << 20)
 
+/* A guest that has this much waiting writes faster than it is read: what a pipe of 64 KiB holds at
+ * least when it is full, since a page of it is not filled by a write that does not fit what is left
+ * of it. */
+#define BULK_FROM (PUMP_CHUNK / 2)
+
+/* What is read at once for the redactor when much comes: more of it would not stay in a cache, less
+ * would wake the guest and the reader more often. */
+#define WIDE (2 * PUMP_CHUNK)
+
+#define NAME_MAX_LEN 51 /* [redacted:NAME], with a name of a pattern's */
+_Static_assert((WIDE + REDACT_HOLD) * NAME_MAX_LEN <= QUEUE_MAX, "a queue holds what is read");
+
 static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uint64_t budget,
                        struct brig_error *err)
 {
     s->fd = fd;
     s->sink = sink.kind;
     s->outlet.fd = -1;
-    s->memory = malloc(PUMP_CARRY + PUMP_CHUNK);
-    if (!s->memory)
+    s->chunk = chunk_new(PUMP_CHUNK, &s->memory);
+    if (!s->chunk)
         return error_memory(err, STAGE);
-    s->chunk = s->memory + PUMP_CARRY;
     buf_init(&s->capture, sink.kind == BRIG_SINK_CAPTURE ? (size_t)budget : 0);
     if (sink.kind != BRIG_SINK_PASS)
         return 0;
@@ -66,6 +79,7 @@ void pump_done(struct pump *pump)
         struct pump_stream *s = &pump->streams[i];
         outlet_close(&s->outlet);
         free(s->memory);
+        free(s->wide_memory);
         redactor_free(s->redactor);
         buf_done(&s->queue);
         buf_done(&s->capture);
@@ -134,11 +148,17 @@ void pump_drop_unread(struct pump *pump, int stream, int left)
         omit(s, (uint64_t)left);
 }
 
+bool pump_waits(const struct pump *pump, int stream)
+{
+    const struct pump_stream *s = &pump->streams[stream];
+    return s->pending || (s->full && s->fd >= 0);
+}
+
 bool pump_flush(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
     while (s->pending) {
-        ssize_t n = outlet_write(&s->outlet, s->chunk + s->pending_at, s->pending);
+        ssize_t n = outlet_write(&s->outlet, s->pending_at, s->pending);
         if (n == -EAGAIN)
             return false;
         if (n < 0) {
@@ -146,14 +166,16 @@ bool pump_flush(struct pump *pump, int stream)
             pump_drop_pending(pump, stream);
             break;
         }
-        s->pending_at += (size_t)n;
+        s->pending_at += n;
         s->pending -= (size_t)n;
     }
+    s->full = false; /* who reads next finds out */
     return true;
 }
 
-/* The first `len` bytes of the chunk are within the budget. */
-static void deliver(struct pump *pump, int stream, size_t len)
+/* These bytes, of the chunk or the queue, are within the budget; of the chunk, if they are watched.
+ */
+static void deliver(struct pump *pump, int stream, const unsigned char *bytes, size_t len)
 {
     struct pump_stream *s = &pump->streams[stream];
     if (len == 0)
@@ -164,7 +186,7 @@ static void deliver(struct pump *pump, int stream, size_t len)
     }
     s->bytes += len;
     if (s->sink == BRIG_SINK_CAPTURE) {
-        buf_add(&s->capture, s->chunk, len);
+        buf_add(&s->capture, bytes, len);
         if (s->capture.failed) { /* no memory: what cannot be kept is counted as left out */
             s->broken = s->capture.failed;
             s->bytes -= len;
@@ -173,7 +195,7 @@ static void deliver(struct pump *pump, int stream, size_t len)
         }
     }
     if (s->sink == BRIG_SINK_PASS) {
-        s->pending_at = 0;
+        s->pending_at = bytes;
         s->pending = len;
         pump_flush(pump, stream);
     }
@@ -205,58 +227,77 @@ static void account(struct pump *pump, int stream, size_t len)
         hold(pump, s, s->chunk + take, part);
     if (!fits && pump->truncate)
         tail_add(&pump->tail, stream, s->chunk + take, len - take);
-    deliver(pump, stream, take);
+    deliver(pump, stream, s->chunk, take);
     if (!fits && !pump->truncate) {
         pump->over = true;
         omit(s, len - take);
     }
 }
 
-/* A pipe takes 64 KiB; with more, a guest that writes much is waited for less often. */
+/* A pipe takes 64 KiB; with more, a guest that writes much is waited for less often, and so is its
+ * reader. */
 static void enlarge(struct pump_stream *s)
 {
     s->bulk = true;
     fcntl(s->fd, F_SETPIPE_SZ, PUMP_BULK); /* refused to a user who has many: then it stays */
+    if (s->sink == BRIG_SINK_PASS)
+        outlet_enlarge(&s->outlet, PUMP_BULK);
+    if (s->rules)
+        s->wide = chunk_new(WIDE, &s->wide_memory); /* without memory it goes in chunks as before */
 }
 
 /* Into the ring of last bytes, when the first half of the budget is used up. */
-static size_t move_to_tail(struct pump *pump, int stream)
+static ssize_t move_to_tail(struct pump *pump, int stream)
 {
     size_t room;
     unsigned char *at = tail_space(&pump->tail, &room);
     ssize_t n = read(pump->streams[stream].fd, at, room < PUMP_BULK ? room : PUMP_BULK);
-    if (n <= 0)
-        return 0;
-    tail_added(&pump->tail, stream, (size_t)n);
-    return (size_t)n;
+    if (n > 0)
+        tail_added(&pump->tail, stream, (size_t)n);
+    return n;
 }
 
-/* What is far from the end of the budget and of nobody's interest need not go through the chunk:
- * straight to where it is kept, or from pipe to pipe. Returns what was moved; 0 if it has to be
- * read as always, whatever the reason is: reading tells. */
-static size_t move_bulk(struct pump *pump, int stream)
+static ssize_t move_to_capture(struct pump_stream *s)
+{
+    char *at = buf_reserve_now(&s->capture, PUMP_BULK);
+    ssize_t n = at ? read(s->fd, at, PUMP_BULK) : -1;
+    s->capture.len += n > 0 ? (size_t)n : 0;
+    return n;
+}
+
+/* From pipe to pipe. What a full sink does not take stays in the guest's pipe. */
+static ssize_t move_to_outlet(struct pump_stream *s)
+{
+    int left = 0;
+    ssize_t n = outlet_splice(&s->outlet, s->fd, PUMP_BULK);
+    bool stopped = n == -EAGAIN || (n > 0 && n < (ssize_t)PUMP_BULK);
+    s->full = stopped && outlet_can_wait(&s->outlet) && ioctl(s->fd, FIONREAD, &left) == 0 && left;
+    return n;
+}
+
+/* What is far from the end of the budget and of nobody's interest need not go through the chunk.
+ * PUMP_EMPTY if it has to be read as always, whatever the reason is: reading tells. */
+static enum pump_state move_bulk(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
+    bool in_tail = pump->truncate && pump->left == 0;
     ssize_t n = -1;
-    if (!s->bulk || pump->watched || s->broken || s->held_len || s->rules)
-        return 0;
-    if (pump->truncate && pump->left == 0)
-        return move_to_tail(pump, stream);
-    if (pump->left < 2 * PUMP_BULK)
-        return 0;
-    if (s->sink == BRIG_SINK_CAPTURE) {
-        char *at = buf_reserve(&s->capture, PUMP_BULK);
-        n = at ? read(s->fd, at, PUMP_BULK) : -1;
-        s->capture.len += n > 0 ? (size_t)n : 0;
-    } else if (s->sink == BRIG_SINK_PASS) {
-        n = outlet_splice(&s->outlet, s->fd, PUMP_BULK);
-    }
+    if (!s->bulk || pump->watched || s->broken || s->held_len || s->rules ||
+        (pump->left < 2 * PUMP_BULK && !in_tail))
+        return PUMP_EMPTY;
+    if (in_tail)
+        n = move_to_tail(pump, stream);
+    else if (s->sink == BRIG_SINK_CAPTURE)
+        n = move_to_capture(s);
+    else if (s->sink == BRIG_SINK_PASS)
+        n = move_to_outlet(s);
     if (n <= 0)
-        return 0;
-    if (pump->left != BRIG_UNLIMITED)
+        return s->full ? PUMP_BLOCKED : PUMP_EMPTY;
+    s->read_len = (size_t)n;
+    if (pump->left != BRIG_UNLIMITED && !in_tail)
         pump->left -= (uint64_t)n;
-    s->bytes += (uint64_t)n;
-    return (size_t)n;
+    s->bytes += in_tail ? 0 : (uint64_t)n;
+    return PUMP_MOVED;
 }
 
 /* ---- hiding secrets ------------------------------------------------------------------------ */
@@ -277,17 +318,18 @@ bool pump_is_done(const struct pump *pump, int stream)
  * shown of it: nothing, perhaps, since what comes next decides. */
 static enum pump_state fill_queue(struct pump_stream *s)
 {
-    ssize_t n = s->fd >= 0 ? read(s->fd, s->chunk, PUMP_CHUNK) : 0;
+    unsigned char *into = s->wide ? s->wide : s->chunk;
+    ssize_t n = s->fd >= 0 ? read(s->fd, into, s->wide ? WIDE : PUMP_CHUNK) : 0;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return PUMP_EMPTY;
     s->queue.len = s->queue_at = 0;
     s->read_len = n > 0 ? (size_t)n : 0;
-    if (n == PUMP_CHUNK && !s->bulk)
+    if (n >= BULK_FROM && !s->bulk)
         enlarge(s);
     if (n > 0 && !s->redactor)
         n = redactor_new(&s->redactor, s->rules) < 0 ? -ENOMEM : n;
     if (n > 0) {
-        n = redactor_feed(s->redactor, (const char *)s->chunk, (size_t)n, &s->queue);
+        n = redactor_feed(s->redactor, (const char *)into, (size_t)n, &s->queue);
     } else if (n == 0 && !s->redacted) {
         s->redacted = true;
         n = s->redactor ? redactor_end(s->redactor, &s->queue) : 0;
@@ -302,6 +344,20 @@ static enum pump_state fill_queue(struct pump_stream *s)
     return PUMP_MOVED;
 }
 
+/* All of it at once, where nobody looks at it and the budget is far from its end. */
+static bool deliver_queue(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    size_t len = s->queue.len - s->queue_at;
+    if (pump->watched || s->held_len || pump->left < len + PUMP_CHUNK)
+        return false;
+    if (pump->left != BRIG_UNLIMITED)
+        pump->left -= len;
+    deliver(pump, stream, (const unsigned char *)s->queue.data + s->queue_at, len);
+    s->queue_at = s->queue.len;
+    return true;
+}
+
 static enum pump_state read_redacted(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
@@ -313,7 +369,7 @@ static enum pump_state read_redacted(struct pump *pump, int stream)
     }
     size_t held = s->held_len, room = PUMP_CHUNK - s->carry - held;
     size_t take = s->queue.len - s->queue_at < room ? s->queue.len - s->queue_at : room;
-    if (take == 0)
+    if (take == 0 || deliver_queue(pump, stream))
         return PUMP_MOVED;
     memcpy(s->chunk, s->held, held);
     memcpy(s->chunk + held, s->queue.data + s->queue_at, take);
@@ -329,20 +385,21 @@ enum pump_state pump_read(struct pump *pump, int stream)
     settle_carry(s);
     if (pump_is_done(pump, stream))
         return PUMP_ENDED;
-    if (s->pending && !pump_flush(pump, stream))
+    if (!pump_flush(pump, stream))
         return PUMP_BLOCKED;
     if (s->rules)
         return read_redacted(pump, stream);
-    s->read_len = move_bulk(pump, stream);
-    if (s->read_len)
-        return PUMP_MOVED;
+    s->read_len = 0;
+    enum pump_state state = move_bulk(pump, stream);
+    if (state != PUMP_EMPTY)
+        return state;
     ssize_t n = read(s->fd, s->chunk + s->held_len, PUMP_CHUNK - s->carry - s->held_len);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR ? PUMP_EMPTY : PUMP_ENDED;
     if (n == 0)
         return PUMP_ENDED;
     s->read_len = (size_t)n;
-    if (n == PUMP_CHUNK && !s->bulk)
+    if (n >= BULK_FROM && !s->bulk)
         enlarge(s);
     size_t held = s->held_len;
     memcpy(s->chunk, s->held, held);
@@ -367,7 +424,7 @@ static bool release_held(struct pump *pump, int stream)
     pump->left -= len;
     settle_carry(s);
     memcpy(s->chunk, s->held, len);
-    deliver(pump, stream, len);
+    deliver(pump, stream, s->chunk, len);
     return true;
 }
 
@@ -414,6 +471,7 @@ enum pump_state pump_finish(struct pump *pump, int *stream)
     size_t n = tail_take(&pump->tail, stream, s->chunk, PUMP_CHUNK - s->carry);
     if (n == 0)
         return PUMP_ENDED;
-    deliver(pump, *stream, skip_part(s, n));
+    size_t shown = skip_part(s, n);
+    deliver(pump, *stream, s->chunk, shown);
     return PUMP_MOVED;
 }

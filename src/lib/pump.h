@@ -14,15 +14,17 @@
 #include "tail.h"
 
 #define PUMP_CHUNK 65536
-#define PUMP_BULK  (1u << 20) /* at once, from a guest that writes more than a chunk at a time */
-#define PUMP_CARRY 4          /* room for the beginning of a character before a chunk */
+#define PUMP_BULK  (1u << 20) /* at once, from a guest that writes much */
 
 struct pump_stream {
     int fd; /* from the guest; -1 at its end */
     enum brig_sink sink;
     struct outlet outlet;
-    unsigned char *memory, *chunk; /* chunk = memory + PUMP_CARRY */
-    size_t pending_at, pending;    /* of the chunk: not yet taken by the outlet */
+    unsigned char *chunk;            /* before it is room for the beginning of a character */
+    void *memory;                    /* that it is in */
+    const unsigned char *pending_at; /* in the chunk or the queue: not yet taken by the outlet */
+    size_t pending;
+    bool full; /* nothing is pending, but the outlet would take nothing now */
     struct buf capture;
     uint64_t bytes, omitted;
     size_t omitted_at;
@@ -35,11 +37,13 @@ struct pump_stream {
     const unsigned char *event;
     size_t event_len;
     size_t read_len; /* what it read, within the budget or not */
-    bool bulk;       /* a whole chunk was there at once: the pipe is large now */
+    bool bulk;       /* much was there at once: the pipe is large now */
     /* Where secrets are hidden: what was read into the chunk goes through the redactor to a queue,
-     * and from there into the chunk again. */
+     * and from there to the sink; through the chunk again where it has to be looked at. */
     const struct redact_rules *rules; /* NULL: nothing is hidden */
     struct redactor *redactor;        /* from the first byte on */
+    unsigned char *wide;              /* read into instead of the chunk, when much comes; or NULL */
+    void *wide_memory;                /* that it is in */
     struct buf queue;
     size_t queue_at;
     bool redacted; /* all of it: nothing more comes */
@@ -74,6 +78,9 @@ bool pump_has_more(const struct pump *pump, int stream);
 
 /* Has all of the stream been delivered, when nothing more can be read? */
 bool pump_is_done(const struct pump *pump, int stream);
+
+/* Does the stream wait for its sink? */
+bool pump_waits(const struct pump *pump, int stream);
 
 /* Try again to get rid of what is pending: true if nothing is pending any more. */
 bool pump_flush(struct pump *pump, int stream);

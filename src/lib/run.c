@@ -171,7 +171,7 @@ static void choose_side(struct brig_run *run, int stream)
     struct pump_stream *s = &run->pump.streams[stream];
     if (s->broken && s->fd >= 0)
         stream_broken(run, stream);
-    if (s->pending) {
+    if (pump_waits(&run->pump, stream)) {
         if (s->fd >= 0)
             run_unpoll(run, (enum source)stream, s->fd);
         run_poll(run, sink_of(stream), s->outlet.fd, EPOLLOUT);
@@ -244,8 +244,10 @@ static void handle(struct brig_run *run, enum source source)
     case SOURCE_STDOUT_SINK:
     case SOURCE_STDERR_SINK: {
         int stream = source == SOURCE_STDOUT_SINK ? BRIG_STDOUT : BRIG_STDERR;
-        pump_flush(&run->pump, stream);
-        choose_side(run, stream);
+        if (pump_flush(&run->pump, stream) && run->phase < PHASE_DRAINING)
+            move_stream(run, stream);
+        else
+            choose_side(run, stream);
         break;
     }
     case SOURCE_CHANNEL:
@@ -371,7 +373,7 @@ static bool step_draining(struct brig_run *run, uint64_t now)
     if (!empty && now >= run->drain_until) {
         for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
             struct pump_stream *s = &run->pump.streams[i];
-            if (s->pending && !s->broken)
+            if (pump_waits(&run->pump, i) && !s->broken)
                 s->broken = ETIMEDOUT;
             pump_drop_pending(&run->pump, i);
             pump_drop_unread(&run->pump, i, run->left_in_pipe[i]);
@@ -394,7 +396,7 @@ static bool has_work(const struct brig_run *run)
 {
     bool pending = false, work = false;
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
-        bool waits = run->pump.streams[i].pending > 0;
+        bool waits = pump_waits(&run->pump, i);
         bool more = run->phase == PHASE_DRAINING ? !pump_is_done(&run->pump, i)
                                                  : pump_has_more(&run->pump, i);
         pending = pending || waits;

@@ -46,6 +46,7 @@ struct feed {
     int own;           /* it, if it is ours to close; -1 */
     bool always_ready; /* a regular file cannot be polled */
     unsigned char *bytes;
+    void *memory; /* that they are in */
     size_t at, len;
 };
 

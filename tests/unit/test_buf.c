@@ -188,6 +188,34 @@ static void test_the_largest_maximum_is_not_taken_for_none(void **state)
     buf_done(&buf);
 }
 
+/* From 8 MiB on it is mapped; what is reserved for a system call has memory behind it. */
+static void test_a_large_buffer_keeps_its_bytes_and_has_its_room_at_once(void **state)
+{
+    enum { PIECE = 700001, COUNT_OF = 40 };
+    struct buf buf;
+    size_t len = 0;
+    buf_init(&buf, (size_t)PIECE * COUNT_OF);
+    for (int i = 0; i < COUNT_OF; i++) {
+        char *at = i % 3 ? buf_reserve_now(&buf, PIECE) : buf_reserve(&buf, PIECE);
+        assert_non_null(at);
+        assert_ptr_equal(at, buf.data + buf.len);
+        memset(at, 'a' + i % 26, PIECE);
+        buf.len += PIECE;
+    }
+    assert_true(buf.mapped > 0);
+    assert_true(buf.ready <= buf.mapped);
+    assert_null(buf_reserve_now(&buf, 1));
+    buf.failed = 0;
+    char *bytes = buf_take(&buf, &len);
+    assert_int_equal(len, (size_t)PIECE * COUNT_OF);
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] != (char)('a' + i / PIECE % 26))
+            fail_msg("byte %zu is %d", i, bytes[i]);
+    assert_int_equal(bytes[len], 0);
+    assert_int_equal(buf.mapped + buf.ready, 0);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +233,7 @@ int main(void)
         cmocka_unit_test(test_done_can_be_called_twice),
         cmocka_unit_test(test_a_length_that_would_wrap_is_too_large),
         cmocka_unit_test(test_the_largest_maximum_is_not_taken_for_none),
+        cmocka_unit_test(test_a_large_buffer_keeps_its_bytes_and_has_its_room_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
