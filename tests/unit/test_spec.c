@@ -218,7 +218,7 @@ static void test_only_stdout_and_stderr_have_a_sink(void **state)
 static void test_stdin_has_to_be_a_descriptor(void **state)
 {
     struct brig_spec *spec = *state;
-    assert_int_equal(brig_spec_set_stdin(spec, -1, NULL), -EINVAL);
+    assert_int_equal(brig_spec_set_stdin(spec, -2, NULL), -EINVAL);
     assert_int_equal(spec->stdin_fd, -1);
     assert_int_equal(brig_spec_set_stdin(spec, 0, NULL), 0);
     assert_int_equal(spec->stdin_fd, 0);
