@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -38,6 +40,31 @@ static int count_threads(void)
         count += entry->d_name[0] != '.';
     closedir(dir);
     return count;
+}
+
+/* "VmFlags: rd wr sh ...": could what a fork writes to such a mapping be seen in others? */
+static bool is_shared(const char *flags)
+{
+    return strstr(flags, " sh") && !strstr(flags, " dc"); /* unless forks do not get it */
+}
+
+/* A fork has a copy of all memory but that which is shared on purpose: there the calls would find
+ * what others leave. Returns 1 if there is such memory, 0 if not, or -errno. */
+static int shares_memory(void)
+{
+    char *line = NULL;
+    size_t size = 0;
+    int ret = 0;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    if (!file)
+        return -errno;
+    while (ret == 0 && getline(&line, &size, file) > 0)
+        ret = strncmp(line, "VmFlags:", 8) == 0 && is_shared(line);
+    if (ret == 0 && ferror(file))
+        ret = -EIO;
+    free(line);
+    fclose(file);
+    return ret;
 }
 
 /* The kernel writes the number of a new thread where the C library looks for it, if it is told the
@@ -168,6 +195,9 @@ int brig_template_serve(int socket, const struct brig_template_hooks *hooks,
     int threads = count_threads();
     if (threads != 1)
         return threads < 0 ? threads : -EBUSY;
+    int shared = shares_memory();
+    if (shared != 0)
+        return shared < 0 ? shared : -ENOTSUP;
     find_thread();
     sigaction(SIGCHLD, &ignored, &before); /* nobody waits for the forks */
     int ret = reply(socket, 0, -1);

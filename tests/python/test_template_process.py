@@ -75,6 +75,14 @@ def test_descriptors_of_the_template_are_not_the_calls(tmp_path, guest):
         assert list(template.call(look)) == [0, 1, 2, 3, 4]
 
 
+def test_memory_that_calls_would_share_is_refused(tmp_path, guest):
+    """One that is mapped for reading can be made writable later."""
+    for number, more in enumerate(("", ", prot=mmap.PROT_READ")):
+        (tmp_path / f"shares{number}.py").write_text(f"import mmap\nmemory = mmap.mmap(-1, 4096{more})\n")
+        with pytest.raises(brig.RefusedError, match=f"preload: shares{number}: makes shared memory .*zero"):
+            brig.Template(preload=["json", f"shares{number}"], paths=[tmp_path], **guest)
+
+
 def test_limits_of_calls_differ(template):
     def use(size):
         return len(bytearray(size))

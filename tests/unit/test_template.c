@@ -84,6 +84,11 @@ static int be_template(const char *how)
         loaded[i] = 42;
     if (strcmp(how, "threads") == 0)
         pthread_create(&thread, NULL, idle, NULL);
+    if (strcmp(how, "shares") == 0)
+        mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* to be written later */
+    if (strcmp(how, "keeps") == 0)
+        madvise(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), 4096,
+                MADV_DONTFORK);
     if (strcmp(how, "junk") == 0) {
         send(socket, "junk", 4, 0);
         pause();
@@ -413,6 +418,21 @@ static void test_not_ready_with_threads(void **state)
     assert_contains((const char *)brig_run_result(b->run)->err.data, "busy");
 }
 
+/* Calls would find in it what others have left. */
+static void test_not_ready_with_shared_memory(void **state)
+{
+    struct bench *b = *state;
+    struct brig_error err = {0};
+    start_template(b, "shares");
+    assert_true(wait_until_ready(b, &err) < 0);
+    assert_int_equal(brig_run_wait(b->run, 30000), 1);
+    assert_contains((const char *)brig_run_result(b->run)->err.data, "not supported");
+    brig_run_free(b->run);
+    brig_template_free(b->template);
+    start_template(b, "keeps"); /* to itself */
+    assert_int_equal(wait_until_ready(b, &err), 1);
+}
+
 static void test_a_template_that_talks_nonsense(void **state)
 {
     struct bench *b = *state;
@@ -484,6 +504,7 @@ int main(int argc, char **argv)
         TEST(test_an_answer_before_the_end),
         TEST(test_what_a_call_cannot_have),
         TEST(test_not_ready_with_threads),
+        TEST(test_not_ready_with_shared_memory),
         TEST(test_a_template_that_talks_nonsense),
         TEST(test_calls_end_with_their_template),
         TEST(test_a_fork_of_the_caller_has_no_template),
