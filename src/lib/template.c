@@ -23,6 +23,7 @@
 #define STAGE "template"
 
 #define REPLY_WITHIN 10000 /* ms */
+#define ERRNO_MAX    4096
 
 _Static_assert(VIEW_OPS_MAX <= FORK_OPS_MAX, "a template takes as many operations as a view has");
 
@@ -423,28 +424,36 @@ static int receive_reply(int socket, int timeout_ms, int *pidfd)
         control.head.cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(pidfd, CMSG_DATA(&control.head), sizeof(int));
     if (len == sizeof reply && reply.version == FORK_VERSION &&
-        (reply.pid <= 0 || *pidfd >= 0))
+        reply.pid > -ERRNO_MAX && (reply.pid <= 0 || *pidfd >= 0))
         return reply.pid;
     fd_close_at(pidfd);
     return -EPROTO;
 }
 
-/* The number that a process has here; -1 if it cannot be told. */
-static int pid_of(int pidfd)
+/* The number that a call's init has here. The template may have sent anything as its pidfd, and what
+ * that names is ended with the call: it has to be the first process of a namespace below the
+ * template's, which knows it by the number that it told. 0: it has ended; -EPROTO: it is none. */
+static int pid_of(int pidfd, int told)
 {
     char path[40], text[1024];
+    int pids[3] = {0}, pid = 0;
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
     if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
-        return -1;
-    const char *line = strstr(text, "\nPid:");
-    return line ? atoi(line + 5) : -1;
+        return -EPROTO;
+    const char *line = strstr(text, "\nPid:"), *all = strstr(text, "\nNSpid:");
+    if (!line || sscanf(line, "\nPid: %d", &pid) != 1)
+        return -EPROTO;
+    if (pid == -1) /* and what it said before tells why */
+        return 0;
+    bool init = all && sscanf(all, "\nNSpid: %d %d %d", &pids[0], &pids[1], &pids[2]) == 3;
+    return init && pid > 0 && pids[1] == told && pids[2] == 1 ? pid : -EPROTO;
 }
 
 static int request(struct brig_template *template, char *bytes, size_t len,
                    const struct enter *enter, int *pidfd)
 {
     pthread_mutex_lock(&template->lock);
-    int ret = template->ready ? send_request(template->socket, bytes, len, enter) : -EAGAIN;
+    int ret = send_request(template->socket, bytes, len, enter);
     if (ret == 0)
         ret = receive_reply(template->socket, REPLY_WITHIN, pidfd);
     /* Whose answer comes next cannot be known any more. */
@@ -454,10 +463,20 @@ static int request(struct brig_template *template, char *bytes, size_t len,
     return ret;
 }
 
+static bool is_ready(struct brig_template *template)
+{
+    pthread_mutex_lock(&template->lock);
+    bool ready = template->ready;
+    pthread_mutex_unlock(&template->lock);
+    return ready;
+}
+
 int template_fork(struct brig_template *template, const struct plan *plan,
                   const struct enter *enter, const struct init_setup *setup, int *pidfd,
                   struct brig_error *err)
 {
+    if (!is_ready(template))
+        return error_system(err, STAGE, EAGAIN, "the template is not ready");
     char *bytes = malloc(FORK_SIZE_MAX);
     if (!bytes)
         return error_memory(err, STAGE);
@@ -466,13 +485,13 @@ int template_fork(struct brig_template *template, const struct plan *plan,
     free(bytes);
     if (ret == -EPIPE || ret == -ECONNRESET)
         return error_system(err, STAGE, ECONNRESET, "the template has ended");
-    if (ret == -EAGAIN)
-        return error_system(err, STAGE, EAGAIN, "the template is not ready");
     if (ret == 0)
         ret = -EPROTO;
+    if (ret > 0)
+        ret = pid_of(*pidfd, ret);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "the template cannot fork: %s", error_text(-ret));
-    return pid_of(*pidfd);
+    return ret;
 }
 
 /* ---- for programs ---------------------------------------------------------------------------- */

@@ -74,6 +74,35 @@ static int run_job(const struct brig_template_job *job)
     return 0;
 }
 
+/* Answer a request with a descriptor that came with it, as if that were the call. */
+static void answer_with(int socket, size_t index)
+{
+    static const uint32_t ready[2] = {1, 0};
+    uint32_t pid[2] = {1, 99};
+    char request[65536 * 2];
+    int fds[32] = {0};
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof fds)];
+    } control = {0};
+    struct iovec part = {request, sizeof request};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control.space};
+    send(socket, ready, sizeof ready, 0);
+    recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    memcpy(fds, CMSG_DATA(&control.head), control.head.cmsg_len - CMSG_LEN(0));
+    part = (struct iovec){pid, sizeof pid};
+    memcpy(CMSG_DATA(&control.head), &fds[index], sizeof(int));
+    control.head.cmsg_len = CMSG_LEN(sizeof(int));
+    message.msg_controllen = CMSG_SPACE(sizeof(int));
+    sendmsg(socket, &message, 0);
+    for (size_t i = 0; i < 32 && fds[i]; i++)
+        close(fds[i]);
+    pause();
+}
+
 static int be_template(const char *how)
 {
     struct brig_template_job job;
@@ -93,6 +122,10 @@ static int be_template(const char *how)
         send(socket, "junk", 4, 0);
         pause();
     }
+    if (strcmp(how, "traitor") == 0)
+        answer_with(socket, 4); /* the supervisor itself, which ends calls that fail */
+    if (strcmp(how, "fool") == 0)
+        answer_with(socket, 1); /* no process at all */
     if (strcmp(how, "liar") == 0) { /* it is ready, and then answers nonsense */
         static const uint32_t ready[2] = {1, 0}, pid[2] = {1, 99};
         char request[65536];
@@ -440,13 +473,18 @@ static void test_a_template_that_talks_nonsense(void **state)
     struct brig_run *run = NULL;
     start_template(b, "junk");
     assert_true(wait_until_ready(b, &err) < 0);
-    brig_run_free(b->run);
-    brig_template_free(b->template);
-    start_template(b, "liar");
-    assert_int_equal(wait_until_ready(b, &err), 1);
-    brig_spec_set_template(b->spec, b->template);
-    assert_true(try_start(b, "h", &run, &err) < 0);
-    assert_string_equal(err.stage, "template");
+    static const char *const lies[] = {"liar", "traitor", "fool"};
+    for (size_t i = 0; i < COUNT(lies); i++) {
+        brig_run_free(b->run);
+        brig_template_free(b->template);
+        start_template(b, lies[i]);
+        assert_int_equal(wait_until_ready(b, &err), 1);
+        brig_spec_set_template(b->spec, b->template);
+        err = (struct brig_error){0};
+        assert_true(try_start(b, "h", &run, &err) < 0);
+        assert_string_equal(err.stage, "template");
+        assert_contains(err.text, "cannot fork");
+    }
 }
 
 static void test_calls_end_with_their_template(void **state)
