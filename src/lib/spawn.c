@@ -360,6 +360,10 @@ int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *pl
     if (parked)
         return 0;
     spawn_end(spawned);
+    if (report.kind == 0 && plan->limits.memory_bytes >= MEMORY_TO_START)
+        return error_system(err, "start", ECHILD,
+                            "it ended before it could take its command; its memory limit may be "
+                            "too low");
     return spawn_error(plan, &report, err);
 }
 
@@ -454,6 +458,7 @@ void spawn_done(struct spawned *spawned)
     fd_close_at(&spawned->pidfd);
     group_remove(&spawned->group);
     spawn_clear(spawned);
+    spawned->pid = -1; /* nobody is to be ended a second time */
 }
 
 void spawn_forget(struct spawned *spawned)

@@ -389,6 +389,30 @@ static void test_limits_are_of_each_call(void **state)
     assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED); /* it still serves */
 }
 
+/* What fails on its way to a job is told at once, and as what it is. */
+static void test_a_call_that_cannot_begin(void **state)
+{
+    static const char *const limits[] = {"100K", "300K"};
+    struct bench *b = *state;
+    char out[256];
+    serve(b);
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        struct brig_error err = {0};
+        struct brig_run *run = NULL;
+        uint64_t began = clock_now();
+        set(b->spec, "memory", limits[i]);
+        if (try_start(b, "h", &run, &err) == 0) { /* little is enough for this one */
+            brig_run_free(run);
+            continue;
+        }
+        assert_true(clock_now() - began < 4 * NS_PER_S);
+        assert_string_equal(err.stage, "start");
+        assert_contains(err.text, "limit");
+    }
+    set(b->spec, "memory", "64M");
+    assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED);
+}
+
 static void test_forked_ahead(void **state)
 {
     struct bench *b = *state;
@@ -538,6 +562,7 @@ int main(int argc, char **argv)
         TEST(test_a_call_is_held_like_any_guest),
         TEST(test_the_layers_are_told_as_they_are),
         TEST(test_limits_are_of_each_call),
+        TEST(test_a_call_that_cannot_begin),
         TEST(test_forked_ahead),
         TEST(test_an_answer_before_the_end),
         TEST(test_what_a_call_cannot_have),
