@@ -161,6 +161,8 @@ static int add_group(struct launch *launch, const struct group *group, struct br
         setup->events_fd = add_slot(launch, group->pids_events);
     setup->kill_byte = group->kill_byte;
     memcpy(setup->group_name, group->name, sizeof setup->group_name);
+    if (setup->forked) /* the template's init removes it: nobody below needs a way to other groups */
+        return 0;
     if (place->leaf_parent >= 0) {
         setup->leaf_parent = add_slot(launch, place->leaf_parent);
         memcpy(setup->leaf, place->leaf, sizeof setup->leaf);
