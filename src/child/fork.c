@@ -14,6 +14,14 @@
 
 #define STACK_SIZE 4096
 
+/* As the C library has it registered; they are the same for every version of that. */
+#define RSEQ_SIZE 32
+#if defined(__x86_64__)
+#define RSEQ_SIGNATURE 0x53053053
+#else
+#define RSEQ_SIGNATURE 0xd428bc00
+#endif
+
 /* ---- the way to a guest -------------------------------------------------------------------- */
 
 static int leave(void *arg)
@@ -178,6 +186,9 @@ static void become_guest(struct fork_call *call)
     long ret = sys0(__NR_getpid) == FORKED_PID ? 0 : -ECHILD;
     if (ret == 0 && call->robust)
         sys2(__NR_set_robust_list, call->robust, call->robust_size);
+    /* The kernel takes a clone that shares memory for a thread, which has to register itself. */
+    if (ret == 0 && call->rseq)
+        ret = sys4(__NR_rseq, call->rseq, RSEQ_SIZE, 0, RSEQ_SIGNATURE);
     if (ret == 0)
         ret = op_run(request->ops, request->op_count, &failed);
     if (ret == 0) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,10 @@
 #include <unistd.h>
 
 #include "child/fork.h"
+
+/* Of the C library, if it has them: where its area for the kernel is, from the thread's own place. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
 
 /* Of one process, which serves one supervisor: static, so that nothing is allocated between a
  * request and its fork. */
@@ -77,6 +82,8 @@ static void find_thread(void)
     if (syscall(SYS_get_robust_list, 0, &call.robust, &size) < 0)
         call.robust = NULL;
     call.robust_size = size;
+    if (&__rseq_size && &__rseq_offset && __rseq_size > 0)
+        call.rseq = (char *)__builtin_thread_pointer() + __rseq_offset;
 }
 
 /* Returns how many descriptors came with the request, or -errno. */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -64,6 +65,15 @@ static int run_job(const struct brig_template_job *job)
         pause();
         break;
     }
+    case 'c': /* what the C library is told of the processor */
+        for (int cpu = 0; cpu < 64; cpu++) {
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            if (sched_setaffinity(0, sizeof one, &one) == 0 && sched_getcpu() != cpu)
+                return 3;
+        }
+        break;
     case 'd': /* die */
         raise(SIGSEGV);
         break;
@@ -290,6 +300,16 @@ static void test_a_call_has_what_the_template_loaded(void **state)
     assert_contains(out, "pid 3 loaded 42");
     assert_int_equal(call(b, "senv", out, sizeof out), BRIG_EXITED);
     assert_null(strstr(out, BRIG_TEMPLATE_VARIABLE));
+}
+
+static void test_a_call_is_told_where_it_runs(void **state)
+{
+    struct bench *b = *state;
+    serve(b);
+    struct brig_run *run = start_call(b, "c");
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_int_equal(brig_run_result(run)->exit_code, 0);
+    brig_run_free(run);
 }
 
 /* While all of them live, no number is used twice. */
@@ -557,6 +577,7 @@ int main(int argc, char **argv)
     program = path;
     const struct CMUnitTest tests[] = {
         TEST(test_a_call_has_what_the_template_loaded),
+        TEST(test_a_call_is_told_where_it_runs),
         TEST(test_a_call_has_its_own_namespaces),
         TEST(test_nothing_of_a_call_is_there_for_the_next),
         TEST(test_a_call_is_held_like_any_guest),
