@@ -131,6 +131,22 @@ static bool is_of_both(const struct cell_op *op, const struct view *view)
     }
 }
 
+/* Could a call put a link in the way of a folder in memory that the next one mounts? Not if it is
+ * right in what it may write to, since what is mounted on cannot be moved. */
+static bool is_movable(const struct view *view, const char *target)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "/%s", target);
+    for (size_t i = 0; i < view->mount_count; i++) {
+        const struct view_mount *mount = &view->mounts[i];
+        size_t len = strlen(mount->target);
+        if (mount->source && mount->writable && strcmp(mount->target, path) != 0 &&
+            view_is_within(path, mount->target) && strchr(path + len + 1, '/'))
+            return true;
+    }
+    return false;
+}
+
 static const char *copy_text(struct brig_template *template, const char *text, bool *failed)
 {
     if (!text)
@@ -189,7 +205,7 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
         const struct cell_op op = view->ops[i];
         bool alone = is_of_calls_alone(&op);
         if (op.kind == CELL_TMPFS && is_writable(view, op.target) && !(op.a & CELL_OURS) &&
-            !host_view)
+            (!host_view || is_movable(view, op.target)))
             return error_refused(err, STAGE,
                                  "tmpfs: /%s is in a folder of the caller's, which a call could "
                                  "change for the next one; a template cannot have that",
@@ -200,6 +216,10 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
                 *copy = (struct cell_op){.kind = CELL_LOWER, .target = copy->target};
             if (is_mount((enum cell_kind)copy->kind))
                 copy->a |= CELL_OURS; /* nobody can change the template's root */
+            if (op.kind == CELL_FOLDER)
+                copy->b = 0; /* all above it is ours, in a call: what it is in was just mounted */
+            if (op.kind == CELL_FILE)
+                copy->c = 0;
             if (op.kind == CELL_PROC) { /* the guest has init's own id in a call */
                 copy->source = "hidepid=2";
                 copy->a &= ~(uint64_t)CELL_TAKEN;
