@@ -28,8 +28,9 @@ struct brig_template_job {
 
 /* Say that the template is ready, and serve. Returns 0 in a fork that has its job: descriptor 0 is
  * the job's input, 1 and 2 its streams, 3 its result channel if it has one (BRIG_RESULT_FD); no
- * other is open. Returns -errno in the template: -EBUSY if it has more than one thread, -ECONNRESET
- * when nobody wants it any more. */
+ * other is open. Returns -errno in the template: -EBUSY if it has more than one thread, -ENOTSUP
+ * if it has memory that its forks would share (MAP_SHARED, and writable), -ECONNRESET when nobody
+ * wants it any more. */
 int brig_template_serve(int socket, const struct brig_template_hooks *hooks,
                         struct brig_template_job *job);
 

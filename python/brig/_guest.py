@@ -53,7 +53,8 @@ class Refused(Exception):
 def prepare(settings: dict[str, Any]) -> None:
     """Make the interpreter ready: `path` becomes sys.path, `cwd` is where it works, the modules of
     `preload` are imported. Refused if one cannot be, or if it started a thread: a fork would not
-    have that, and whatever lock it held would be held for ever."""
+    have that, and whatever lock it held would be held for ever. Neither may it have memory that
+    forks would share: what one call writes to it, the next would find."""
     sys.path[:] = settings["path"]
     sys.prefix, sys.exec_prefix = settings["prefix"]
     sys.path_importer_cache.clear()
@@ -67,12 +68,14 @@ def prepare(settings: dict[str, Any]) -> None:
     if preload:
         for name in CALCULATION_THREADS:  # of numpy, for one: started when it is imported
             os.environ.setdefault(name, "1")
+        shared = _shared_mappings()
     for name in preload:
         try:
             __import__(name)
         except BaseException as error:
             raise Refused(f"preload: {name}: {describe(error)}") from error
         _refuse_threads(name)
+        _refuse_shared_memory(name, shared)
 
 
 def _add_exits() -> None:
@@ -95,6 +98,33 @@ def _refuse_threads(module: str) -> None:
         f"({', '.join(names[:10]) or 'not of Python'}) when it is imported, "
         "which a fork would not have; import it in the function instead"
     )
+
+
+def _read_file(path: str) -> list[bytes]:
+    with open(path, "rb", buffering=0) as file:
+        return file.read().splitlines()
+
+
+def _shared_mappings() -> set[bytes]:
+    return {line for line in _read_file("/proc/self/maps") if line.split()[1].endswith(b"s")}
+
+
+def _refuse_shared_memory(module: str, before: set[bytes]) -> None:
+    """What is mapped as shared, and could be written to; unless forks do not get it. To ask for that
+    takes long, and most modules map nothing that is shared even for reading."""
+    if _shared_mappings() <= before:
+        return
+    mapping = b""
+    for line in _read_file("/proc/self/smaps"):
+        name, *flags = line.split()
+        if not name.endswith(b":"):
+            mapping = line
+        if name == b"VmFlags:" and b"sh" in flags and b"dc" not in flags:
+            place = os.fsdecode(mapping.split(None, 5)[-1])
+            raise Refused(
+                f"preload: {module}: makes shared memory ({place}) when it is imported, "
+                "in which calls would see each other; import it in the function instead"
+            )
 
 
 def freeze() -> None:

@@ -429,7 +429,12 @@ def _read_ndarray(dtype: Any, shape: Any, data: Any, depth: int) -> Any:
     if want != len(raw):
         raise BadValue(f"an array of {want} bytes has {len(raw)}")
     made = Array(dtype, tuple(shape), raw)
-    return made.numpy() if "numpy" in sys.modules else made
+    if "numpy" not in sys.modules:
+        return made
+    try:
+        return made.numpy()
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:  # sides that none can have
+        raise BadValue(f"no array of numpy's: {error}") from None
 
 
 def _time_reader(name: str) -> Callable[[Any, int], Any]:

@@ -14,6 +14,14 @@
 
 #define STACK_SIZE 4096
 
+/* As the C library has it registered; they are the same for every version of that. */
+#define RSEQ_SIZE 32
+#if defined(__x86_64__)
+#define RSEQ_SIGNATURE 0x53053053
+#else
+#define RSEQ_SIGNATURE 0xd428bc00
+#endif
+
 /* ---- the way to a guest -------------------------------------------------------------------- */
 
 static int leave(void *arg)
@@ -161,11 +169,14 @@ static void build_cell(struct fork_call *call)
 
 /* ---- the guest's part ---------------------------------------------------------------------- */
 
-/* The streams and the result channel, and nothing of what the template had open. */
+/* The streams, the result channel, and until the job is there, the socket that it comes by. What
+ * runs next is what the template had loaded: the sockets and groups of init are not for that. */
 static long keep_descriptors(bool channel)
 {
     long ret = channel ? sys3(__NR_dup3, SLOT_CHANNEL, GUEST_CHANNEL, 0) : 0;
-    return ret < 0 ? ret : sys3(__NR_close_range, channel ? GUEST_CHANNEL + 1 : 3, ~0u, 0);
+    if (ret >= 0)
+        ret = sys3(__NR_close_range, channel ? GUEST_CHANNEL + 1 : 3, SLOT_TEMPLATE - 1, 0);
+    return ret < 0 ? ret : sys3(__NR_close_range, SLOT_TEMPLATE + 1, ~0u, 0);
 }
 
 static void become_guest(struct fork_call *call)
@@ -175,8 +186,15 @@ static void become_guest(struct fork_call *call)
     long ret = sys0(__NR_getpid) == FORKED_PID ? 0 : -ECHILD;
     if (ret == 0 && call->robust)
         sys2(__NR_set_robust_list, call->robust, call->robust_size);
+    /* The kernel takes a clone that shares memory for a thread, which has to register itself. */
+    if (ret == 0 && call->rseq)
+        ret = sys4(__NR_rseq, call->rseq, RSEQ_SIZE, 0, RSEQ_SIGNATURE);
     if (ret == 0)
         ret = op_run(request->ops, request->op_count, &failed);
+    if (ret == 0) {
+        failed = REPORT_OP_JOB;
+        ret = keep_descriptors(request->channel);
+    }
     if (ret < 0)
         fail(failed, ret, false);
 }
@@ -187,7 +205,7 @@ void fork_wait(struct fork_call *call)
     tell(&parked);
     long ret = job_receive(SLOT_TEMPLATE, &call->job);
     if (ret == 0)
-        ret = keep_descriptors(call->request->channel);
+        ret = sys1(__NR_close, SLOT_TEMPLATE);
     if (ret < 0)
         sys1(__NR_exit_group, 1);
 }

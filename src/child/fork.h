@@ -50,6 +50,7 @@ struct fork_call {
     int *thread_id;        /* where the C library keeps the number of its thread, or NULL */
     void *robust;          /* and its list of locks */
     uint64_t robust_size;
+    void *rseq;     /* and where the kernel tells it the processor, or NULL */
     struct job job; /* the guest's, when it has one */
 };
 

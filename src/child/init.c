@@ -401,8 +401,8 @@ static bool is_sibling(const char *name)
     return len > 0;
 }
 
-/* The children of a template, who are dead by now, had groups of the same supervisor. Its init for
- * them has no right to remove what is root's. */
+/* The children of a template, who are dead by now, had groups of the same supervisor. Their own
+ * inits have no way to those. */
 static void remove_siblings(int parent)
 {
     static char entries[8192] __attribute__((aligned(8)));

@@ -161,6 +161,9 @@ static int add_group(struct launch *launch, const struct group *group, struct br
         setup->events_fd = add_slot(launch, group->pids_events);
     setup->kill_byte = group->kill_byte;
     memcpy(setup->group_name, group->name, sizeof setup->group_name);
+    if (setup
+            ->forked) /* the template's init removes it: nobody below needs a way to other groups */
+        return 0;
     if (place->leaf_parent >= 0) {
         setup->leaf_parent = add_slot(launch, place->leaf_parent);
         memcpy(setup->leaf, place->leaf, sizeof setup->leaf);
@@ -362,6 +365,10 @@ int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *pl
     if (parked)
         return 0;
     spawn_end(spawned);
+    if (report.kind == 0 && plan->limits.memory_bytes >= MEMORY_TO_START)
+        return error_system(err, "start", ECHILD,
+                            "it ended before it could take its command; its memory limit may be "
+                            "too low");
     return spawn_error(plan, &report, err);
 }
 
@@ -458,6 +465,7 @@ void spawn_done(struct spawned *spawned)
     fd_close_at(&spawned->pidfd);
     group_remove(&spawned->group);
     spawn_clear(spawned);
+    spawned->pid = -1; /* nobody is to be ended a second time */
 }
 
 void spawn_forget(struct spawned *spawned)

@@ -23,6 +23,7 @@
 #define STAGE "template"
 
 #define REPLY_WITHIN 10000 /* ms */
+#define ERRNO_MAX    4096
 
 _Static_assert(VIEW_OPS_MAX <= FORK_OPS_MAX, "a template takes as many operations as a view has");
 
@@ -130,6 +131,22 @@ static bool is_of_both(const struct cell_op *op, const struct view *view)
     }
 }
 
+/* Could a call put a link in the way of a folder in memory that the next one mounts? Not if it is
+ * right in what it may write to, since what is mounted on cannot be moved. */
+static bool is_movable(const struct view *view, const char *target)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "/%s", target);
+    for (size_t i = 0; i < view->mount_count; i++) {
+        const struct view_mount *mount = &view->mounts[i];
+        size_t len = strlen(mount->target);
+        if (mount->source && mount->writable && strcmp(mount->target, path) != 0 &&
+            view_is_within(path, mount->target) && strchr(path + len + 1, '/'))
+            return true;
+    }
+    return false;
+}
+
 static const char *copy_text(struct brig_template *template, const char *text, bool *failed)
 {
     if (!text)
@@ -190,7 +207,7 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
         const struct cell_op op = view->ops[i];
         bool alone = is_of_calls_alone(&op);
         if (op.kind == CELL_TMPFS && is_writable(view, op.target) && !(op.a & CELL_OURS) &&
-            !host_view)
+            (!host_view || is_movable(view, op.target)))
             return error_refused(err, STAGE,
                                  "tmpfs: /%s is in a folder of the caller's, which a call could "
                                  "change for the next one; a template cannot have that",
@@ -200,7 +217,11 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
             if (op.kind == CELL_BIND)
                 *copy = (struct cell_op){.kind = CELL_LOWER, .target = copy->target};
             if (is_mount((enum cell_kind)copy->kind))
-                copy->a |= CELL_OURS;   /* nobody can change the template's root */
+                copy->a |= CELL_OURS; /* nobody can change the template's root */
+            if (op.kind == CELL_FOLDER)
+                copy->b = 0; /* all above it is ours, in a call: what it is in was just mounted */
+            if (op.kind == CELL_FILE)
+                copy->c = 0;
             if (op.kind == CELL_PROC) { /* the guest has init's own id in a call */
                 copy->source = "hidepid=2";
                 copy->a &= ~(uint64_t)CELL_TAKEN;
@@ -426,28 +447,37 @@ static int receive_reply(int socket, int timeout_ms, int *pidfd)
     if (control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS &&
         control.head.cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(pidfd, CMSG_DATA(&control.head), sizeof(int));
-    if (len == sizeof reply && reply.version == FORK_VERSION && (reply.pid <= 0 || *pidfd >= 0))
+    if (len == sizeof reply && reply.version == FORK_VERSION && reply.pid > -ERRNO_MAX &&
+        (reply.pid <= 0 || *pidfd >= 0))
         return reply.pid;
     fd_close_at(pidfd);
     return -EPROTO;
 }
 
-/* The number that a process has here; -1 if it cannot be told. */
-static int pid_of(int pidfd)
+/* The number that a call's init has here. The template may have sent anything as its pidfd, and
+ * what that names is ended with the call: it has to be the first process of a namespace below the
+ * template's, which knows it by the number that it told. 0: it has ended; -EPROTO: it is none. */
+static int pid_of(int pidfd, int told)
 {
     char path[40], text[1024];
+    int pids[3] = {0}, pid = 0;
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
     if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
-        return -1;
-    const char *line = strstr(text, "\nPid:");
-    return line ? atoi(line + 5) : -1;
+        return -EPROTO;
+    const char *line = strstr(text, "\nPid:"), *all = strstr(text, "\nNSpid:");
+    if (!line || sscanf(line, "\nPid: %d", &pid) != 1)
+        return -EPROTO;
+    if (pid == -1) /* and what it said before tells why */
+        return 0;
+    bool init = all && sscanf(all, "\nNSpid: %d %d %d", &pids[0], &pids[1], &pids[2]) == 3;
+    return init && pid > 0 && pids[1] == told && pids[2] == 1 ? pid : -EPROTO;
 }
 
 static int request(struct brig_template *template, char *bytes, size_t len,
                    const struct enter *enter, int *pidfd)
 {
     pthread_mutex_lock(&template->lock);
-    int ret = template->ready ? send_request(template->socket, bytes, len, enter) : -EAGAIN;
+    int ret = send_request(template->socket, bytes, len, enter);
     if (ret == 0)
         ret = receive_reply(template->socket, REPLY_WITHIN, pidfd);
     /* Whose answer comes next cannot be known any more. */
@@ -457,10 +487,20 @@ static int request(struct brig_template *template, char *bytes, size_t len,
     return ret;
 }
 
+static bool is_ready(struct brig_template *template)
+{
+    pthread_mutex_lock(&template->lock);
+    bool ready = template->ready;
+    pthread_mutex_unlock(&template->lock);
+    return ready;
+}
+
 int template_fork(struct brig_template *template, const struct plan *plan,
                   const struct enter *enter, const struct init_setup *setup, int *pidfd,
                   struct brig_error *err)
 {
+    if (!is_ready(template))
+        return error_system(err, STAGE, EAGAIN, "the template is not ready");
     char *bytes = malloc(FORK_SIZE_MAX);
     if (!bytes)
         return error_memory(err, STAGE);
@@ -469,13 +509,13 @@ int template_fork(struct brig_template *template, const struct plan *plan,
     free(bytes);
     if (ret == -EPIPE || ret == -ECONNRESET)
         return error_system(err, STAGE, ECONNRESET, "the template has ended");
-    if (ret == -EAGAIN)
-        return error_system(err, STAGE, EAGAIN, "the template is not ready");
     if (ret == 0)
         ret = -EPROTO;
+    if (ret > 0)
+        ret = pid_of(*pidfd, ret);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "the template cannot fork: %s", error_text(-ret));
-    return pid_of(*pidfd);
+    return ret;
 }
 
 /* ---- for programs ---------------------------------------------------------------------------- */

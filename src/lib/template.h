@@ -25,8 +25,8 @@ int template_plan(struct brig_template *template, struct plan *plan, const struc
 /* The socket that the run of the template is started with, the caller's to close; -1 with errno. */
 int template_open_socket(struct brig_template *template);
 
-/* Clone the template as the plan says, with the descriptors of `enter`. Returns the pid of init, or
- * -errno. */
+/* Clone the template as the plan says, with the descriptors of `enter`. Returns the pid of init, 0
+ * if that has ended already, or -errno. */
 int template_fork(struct brig_template *template, const struct plan *plan,
                   const struct enter *enter, const struct init_setup *setup, int *pidfd,
                   struct brig_error *err);

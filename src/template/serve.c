@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -12,6 +15,11 @@
 #include <unistd.h>
 
 #include "child/fork.h"
+
+/* Of the C library, if it has them: where its area for the kernel is, from the thread's own place.
+ */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
 
 /* Of one process, which serves one supervisor: static, so that nothing is allocated between a
  * request and its fork. */
@@ -40,6 +48,31 @@ static int count_threads(void)
     return count;
 }
 
+/* "VmFlags: rd wr sh ...": could what a fork writes to such a mapping be seen in others? */
+static bool is_shared(const char *flags)
+{
+    return strstr(flags, " sh") && !strstr(flags, " dc"); /* unless forks do not get it */
+}
+
+/* A fork has a copy of all memory but that which is shared on purpose: there the calls would find
+ * what others leave. Returns 1 if there is such memory, 0 if not, or -errno. */
+static int shares_memory(void)
+{
+    char *line = NULL;
+    size_t size = 0;
+    int ret = 0;
+    FILE *file = fopen("/proc/self/smaps", "re");
+    if (!file)
+        return -errno;
+    while (ret == 0 && getline(&line, &size, file) > 0)
+        ret = strncmp(line, "VmFlags:", 8) == 0 && is_shared(line);
+    if (ret == 0 && ferror(file))
+        ret = -EIO;
+    free(line);
+    fclose(file);
+    return ret;
+}
+
 /* The kernel writes the number of a new thread where the C library looks for it, if it is told the
  * place. */
 static void find_thread(void)
@@ -50,6 +83,8 @@ static void find_thread(void)
     if (syscall(SYS_get_robust_list, 0, &call.robust, &size) < 0)
         call.robust = NULL;
     call.robust_size = size;
+    if (&__rseq_size && &__rseq_offset && __rseq_size > 0)
+        call.rseq = (char *)__builtin_thread_pointer() + __rseq_offset;
 }
 
 /* Returns how many descriptors came with the request, or -errno. */
@@ -168,6 +203,9 @@ int brig_template_serve(int socket, const struct brig_template_hooks *hooks,
     int threads = count_threads();
     if (threads != 1)
         return threads < 0 ? threads : -EBUSY;
+    int shared = shares_memory();
+    if (shared != 0)
+        return shared < 0 ? shared : -ENOTSUP;
     find_thread();
     sigaction(SIGCHLD, &ignored, &before); /* nobody waits for the forks */
     int ret = reply(socket, 0, -1);

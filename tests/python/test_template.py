@@ -279,6 +279,21 @@ def test_work_folder_and_stdin(guest, tmp_path):
     assert (tmp_path / "made").read_text() == str(tmp_path)
 
 
+def test_all_of_the_host_with_a_work_folder_in_memory(guest, tmp_path):
+    """The folders above one that is below /tmp are made anew in each call."""
+    with brig.Template(view="host", cwd=tmp_path, **guest) as template:
+        assert template.call(os.getcwd) == str(tmp_path)
+        template.call(lambda: (open("left", "w").close(), open("/tmp/left", "w").close()) and None)
+        assert template.call(os.path.exists, "left") and not template.call(os.path.exists, "/tmp/left")
+
+
+def test_a_folder_in_memory_that_a_call_could_move_is_refused(guest, tmp_path):
+    """It would choose what the next call mounts its own over."""
+    (tmp_path / "above" / "in_memory").mkdir(parents=True)
+    with pytest.raises(brig.RefusedError, match="which a call could change"):
+        brig.Template(view="host", rw=[tmp_path], tmpfs=[f"{tmp_path}/above/in_memory:1M"], **guest)
+
+
 def test_a_fork_of_the_function_sends_nothing(template):
     def forks():
         pid = os.fork()

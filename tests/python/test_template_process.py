@@ -75,6 +75,34 @@ def test_descriptors_of_the_template_are_not_the_calls(tmp_path, guest):
         assert list(template.call(look)) == [0, 1, 2, 3, 4]
 
 
+def test_what_is_for_init_is_not_for_code_of_the_template(tmp_path, guest):
+    """Handlers of a fork run before its job is there: they find the guest's own, and the job's socket."""
+    (tmp_path / "looks.py").write_text(
+        "import os\nseen = []\n"
+        "def look():\n"
+        "    for name in os.listdir('/proc/self/fd'):\n"
+        "        try:\n            seen.append((int(name), os.readlink('/proc/self/fd/' + name)))\n"
+        "        except OSError:\n            pass\n"
+        "os.register_at_fork(after_in_child=look)\n")
+    def look():
+        import looks
+        return [tuple(pair) for pair in looks.seen]
+    for parked in (0, 1):
+        with brig.Template(preload=["looks"], paths=[tmp_path], parked=parked, **guest) as template:
+            seen = dict(template.call(look))
+            assert sorted(seen)[:4] == [0, 1, 2, 3] and len(seen) == 5, seen
+            assert sum(name.startswith("socket:") for name in seen.values()) == 1
+            assert not any("cgroup" in name or "pidfd" in name for name in seen.values())
+
+
+def test_memory_that_calls_would_share_is_refused(tmp_path, guest):
+    """One that is mapped for reading can be made writable later."""
+    for number, more in enumerate(("", ", prot=mmap.PROT_READ")):
+        (tmp_path / f"shares{number}.py").write_text(f"import mmap\nmemory = mmap.mmap(-1, 4096{more})\n")
+        with pytest.raises(brig.RefusedError, match=f"preload: shares{number}: makes shared memory .*zero"):
+            brig.Template(preload=["json", f"shares{number}"], paths=[tmp_path], **guest)
+
+
 def test_limits_of_calls_differ(template):
     def use(size):
         return len(bytearray(size))

@@ -166,6 +166,18 @@ class FakeArray:
         return self._data
 
 
+def test_shape_that_numpy_does_not_take_is_no_value(monkeypatch):
+    """No bytes are enough for any shape with a 0 in it; numpy has a maximum all the same."""
+    def reshape(shape):
+        raise ValueError("Maximum allowed dimension exceeded")
+    numpy = types.ModuleType("numpy")
+    numpy.dtype = lambda text: text
+    numpy.frombuffer = lambda data, dtype: types.SimpleNamespace(reshape=reshape)
+    monkeypatch.setitem(sys.modules, "numpy", numpy)
+    with pytest.raises(BadValue, match="Maximum"):
+        decode({"$": "ndarray", "dtype": "<f8", "shape": [0, sys.maxsize, sys.maxsize], "data": ""})
+
+
 def test_arrays_of_numpy(monkeypatch):
     numpy = types.ModuleType("numpy")
     numpy.ndarray, numpy.generic = FakeArray, type("generic", (), {})

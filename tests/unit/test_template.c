@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -64,6 +65,15 @@ static int run_job(const struct brig_template_job *job)
         pause();
         break;
     }
+    case 'c': /* what the C library is told of the processor */
+        for (int cpu = 0; cpu < 64; cpu++) {
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            if (sched_setaffinity(0, sizeof one, &one) == 0 && sched_getcpu() != cpu)
+                return 3;
+        }
+        break;
     case 'd': /* die */
         raise(SIGSEGV);
         break;
@@ -72,6 +82,35 @@ static int run_job(const struct brig_template_job *job)
     }
     fflush(NULL);
     return 0;
+}
+
+/* Answer a request with a descriptor that came with it, as if that were the call. */
+static void answer_with(int socket, size_t index)
+{
+    static const uint32_t ready[2] = {1, 0};
+    uint32_t pid[2] = {1, 99};
+    char request[65536 * 2];
+    int fds[32] = {0};
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof fds)];
+    } control = {0};
+    struct iovec part = {request, sizeof request};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control.space};
+    send(socket, ready, sizeof ready, 0);
+    recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    memcpy(fds, CMSG_DATA(&control.head), control.head.cmsg_len - CMSG_LEN(0));
+    part = (struct iovec){pid, sizeof pid};
+    memcpy(CMSG_DATA(&control.head), &fds[index], sizeof(int));
+    control.head.cmsg_len = CMSG_LEN(sizeof(int));
+    message.msg_controllen = CMSG_SPACE(sizeof(int));
+    sendmsg(socket, &message, 0);
+    for (size_t i = 0; i < 32 && fds[i]; i++)
+        close(fds[i]);
+    pause();
 }
 
 static int be_template(const char *how)
@@ -84,10 +123,19 @@ static int be_template(const char *how)
         loaded[i] = 42;
     if (strcmp(how, "threads") == 0)
         pthread_create(&thread, NULL, idle, NULL);
+    if (strcmp(how, "shares") == 0)
+        mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0); /* to be written later */
+    if (strcmp(how, "keeps") == 0)
+        madvise(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), 4096,
+                MADV_DONTFORK);
     if (strcmp(how, "junk") == 0) {
         send(socket, "junk", 4, 0);
         pause();
     }
+    if (strcmp(how, "traitor") == 0)
+        answer_with(socket, 4); /* the supervisor itself, which ends calls that fail */
+    if (strcmp(how, "fool") == 0)
+        answer_with(socket, 1);     /* no process at all */
     if (strcmp(how, "liar") == 0) { /* it is ready, and then answers nonsense */
         static const uint32_t ready[2] = {1, 0}, pid[2] = {1, 99};
         char request[65536];
@@ -254,6 +302,16 @@ static void test_a_call_has_what_the_template_loaded(void **state)
     assert_null(strstr(out, BRIG_TEMPLATE_VARIABLE));
 }
 
+static void test_a_call_is_told_where_it_runs(void **state)
+{
+    struct bench *b = *state;
+    serve(b);
+    struct brig_run *run = start_call(b, "c");
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_int_equal(brig_run_result(run)->exit_code, 0);
+    brig_run_free(run);
+}
+
 /* While all of them live, no number is used twice. */
 static void test_a_call_has_its_own_namespaces(void **state)
 {
@@ -354,6 +412,30 @@ static void test_limits_are_of_each_call(void **state)
     assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED); /* it still serves */
 }
 
+/* What fails on its way to a job is told at once, and as what it is. */
+static void test_a_call_that_cannot_begin(void **state)
+{
+    static const char *const limits[] = {"100K", "300K"};
+    struct bench *b = *state;
+    char out[256];
+    serve(b);
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        struct brig_error err = {0};
+        struct brig_run *run = NULL;
+        uint64_t began = clock_now();
+        set(b->spec, "memory", limits[i]);
+        if (try_start(b, "h", &run, &err) == 0) { /* little is enough for this one */
+            brig_run_free(run);
+            continue;
+        }
+        assert_true(clock_now() - began < 4 * NS_PER_S);
+        assert_string_equal(err.stage, "start");
+        assert_contains(err.text, "limit");
+    }
+    set(b->spec, "memory", "64M");
+    assert_int_equal(call(b, "h", out, sizeof out), BRIG_EXITED);
+}
+
 static void test_forked_ahead(void **state)
 {
     struct bench *b = *state;
@@ -416,6 +498,21 @@ static void test_not_ready_with_threads(void **state)
     assert_contains((const char *)brig_run_result(b->run)->err.data, "busy");
 }
 
+/* Calls would find in it what others have left. */
+static void test_not_ready_with_shared_memory(void **state)
+{
+    struct bench *b = *state;
+    struct brig_error err = {0};
+    start_template(b, "shares");
+    assert_true(wait_until_ready(b, &err) < 0);
+    assert_int_equal(brig_run_wait(b->run, 30000), 1);
+    assert_contains((const char *)brig_run_result(b->run)->err.data, "not supported");
+    brig_run_free(b->run);
+    brig_template_free(b->template);
+    start_template(b, "keeps"); /* to itself */
+    assert_int_equal(wait_until_ready(b, &err), 1);
+}
+
 static void test_a_template_that_talks_nonsense(void **state)
 {
     struct bench *b = *state;
@@ -423,13 +520,18 @@ static void test_a_template_that_talks_nonsense(void **state)
     struct brig_run *run = NULL;
     start_template(b, "junk");
     assert_true(wait_until_ready(b, &err) < 0);
-    brig_run_free(b->run);
-    brig_template_free(b->template);
-    start_template(b, "liar");
-    assert_int_equal(wait_until_ready(b, &err), 1);
-    brig_spec_set_template(b->spec, b->template);
-    assert_true(try_start(b, "h", &run, &err) < 0);
-    assert_string_equal(err.stage, "template");
+    static const char *const lies[] = {"liar", "traitor", "fool"};
+    for (size_t i = 0; i < COUNT(lies); i++) {
+        brig_run_free(b->run);
+        brig_template_free(b->template);
+        start_template(b, lies[i]);
+        assert_int_equal(wait_until_ready(b, &err), 1);
+        brig_spec_set_template(b->spec, b->template);
+        err = (struct brig_error){0};
+        assert_true(try_start(b, "h", &run, &err) < 0);
+        assert_string_equal(err.stage, "template");
+        assert_contains(err.text, "cannot fork");
+    }
 }
 
 static void test_calls_end_with_their_template(void **state)
@@ -478,15 +580,18 @@ int main(int argc, char **argv)
     program = path;
     const struct CMUnitTest tests[] = {
         TEST(test_a_call_has_what_the_template_loaded),
+        TEST(test_a_call_is_told_where_it_runs),
         TEST(test_a_call_has_its_own_namespaces),
         TEST(test_nothing_of_a_call_is_there_for_the_next),
         TEST(test_a_call_is_held_like_any_guest),
         TEST(test_the_layers_are_told_as_they_are),
         TEST(test_limits_are_of_each_call),
+        TEST(test_a_call_that_cannot_begin),
         TEST(test_forked_ahead),
         TEST(test_an_answer_before_the_end),
         TEST(test_what_a_call_cannot_have),
         TEST(test_not_ready_with_threads),
+        TEST(test_not_ready_with_shared_memory),
         TEST(test_a_template_that_talks_nonsense),
         TEST(test_calls_end_with_their_template),
         TEST(test_a_fork_of_the_caller_has_no_template),
