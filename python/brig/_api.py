@@ -174,6 +174,10 @@ class Run:
         assert self._result is not None
         return self._result
 
+    def is_over(self) -> bool:
+        """Without a look at its result, which may be a fault."""
+        return self._over
+
     @property
     def result(self) -> Result | None:
         """None while it goes on."""

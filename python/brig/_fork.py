@@ -169,6 +169,8 @@ class _Started:
 
     def lives(self, patience: float = 0) -> bool:
         """Does it? With patience, its end may be on its way."""
+        if not patience:
+            return not self._run.is_over()
         try:
             self._run.wait(patience)
         except TimeoutError:

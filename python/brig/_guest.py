@@ -398,10 +398,10 @@ def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any
 def serve() -> None:
     """A template: reads its settings from stdin, makes itself ready, and forks for each call."""
     import _serve  # type: ignore[import]
-    from _pickle import dumps
 
-    channel = int(os.environ.pop("BRIG_RESULT_FD"))
     socket = int(os.environ.pop("BRIG_TEMPLATE_FD"))
+    expected = dict(os.environb)  # by most calls
+    channel = int(os.environ.pop("BRIG_RESULT_FD"))
     settings = _read_settings()
     try:
         prepare(settings)
@@ -409,56 +409,39 @@ def serve() -> None:
         _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
         os._exit(RAISED)
 
-    trial = HEAD + dumps((int, (), {}))
-
     def ready() -> None:
         """In a fork, which is not waited for yet: what a call copies of the template's pages, and
         can be copied before, is."""
         os.chdir(settings["cwd"])
-        _call(trial)
+        run_job(settings["trial"], os.open(os.devnull, os.O_WRONLY))
 
-    _rehearse(trial, _serve.rehearse)
-    freeze()
-    _, environment = _serve.serve(socket, ready)
-    _set_environment(dict(variable.partition(b"=")[::2] for variable in environment))
-    run_and_exit(_read_job(), int(os.environ.pop("BRIG_RESULT_FD")))
-
-
-def _rehearse(trial: bytes, as_in_a_fork: Callable[[], None]) -> None:
-    """Until the interpreter has adapted the code of a call to it: it writes to the code when it
-    does, and each fork would do that again, in pages that it would have to copy for it."""
+    # Until the interpreter has adapted the code of a call to it: it writes to the code when it does,
+    # and each fork would do that again, in pages that it would have to copy for it.
     for _ in range(REHEARSALS):
-        as_in_a_fork()
-        _set_environment(dict(os.environb))
-        run_job(trial, os.open(os.devnull, os.O_WRONLY))
+        _serve.rehearse()
+        ready()
+    as_expected = [b"%b=%b" % variable for variable in expected.items()]
+    channel = _take_environment(expected)
+    freeze()
+    environment, job = _serve.serve(socket, ready, as_expected)
+    if environment is not None:
+        channel = _take_environment(dict(word.partition(b"=")[::2] for word in environment))
+    run_and_exit(job, channel)
 
 
-def _set_environment(wanted: dict[bytes, bytes]) -> None:
-    """What differs: each change is a call of the C library."""
+def _take_environment(wanted: dict[bytes, bytes]) -> int:
+    """Make it ours, but for the result channel, which is for us alone. Only what differs: each
+    change is a call of the C library."""
     there = os.environb
+    channel = int(wanted.pop(b"BRIG_RESULT_FD"))
     for name in [name for name in there if name not in wanted]:
         del there[name]
     for name, value in wanted.items():
         if there.get(name) != value:
             there[name] = value
-
-
-def _read_job() -> bytes:
-    parts = []
-    while part := os.read(0, 1 << 20):
-        parts.append(part)
-    _empty_stdin()
-    return b"".join(parts)
-
-
-def _empty_stdin() -> None:
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
+    return channel
 
 
 def _read_settings() -> dict[str, Any]:
     with open(0, "rb", closefd=False) as file:
-        settings: dict[str, Any] = marshal.loads(file.read(int(file.readline())))
-    _empty_stdin()
-    return settings
+        return marshal.loads(file.read())  # type: ignore[no-any-return]

@@ -53,10 +53,10 @@ def _make_backend(
     calls: int,
 ) -> ForkBackend:
     shown = dict(keys)
-    settings = marshal.dumps(guest_settings(interpreter, preload, shown))
+    settings = guest_settings(interpreter, preload, shown)
+    settings["trial"] = pack(lambda: None, (), {}, interpreter)
     show_interpreter(interpreter, shown)
-    first = b"%d\n%b" % (len(settings), settings)
-    return ForkBackend(interpreter.command(), shown, keys, first, parked, calls)
+    return ForkBackend(interpreter.command(), shown, keys, marshal.dumps(settings), parked, calls)
 
 
 def guest_settings(
