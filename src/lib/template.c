@@ -196,10 +196,17 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
     if (!plan->host_network)
         add_op(template, &(struct cell_op){.kind = CELL_LOOPBACK}, &failed);
     add_op(template, &(struct cell_op){.kind = CELL_ROOT_HERE}, &failed);
+    uint32_t lifts = 0;
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op *op = &view->ops[i];
-        if (op->kind == CELL_BIND && is_in_memory(view, op->target))
-            add_op(template, &(struct cell_op){.kind = CELL_LIFT, .target = op->target}, &failed);
+        if (op->kind != CELL_BIND || !is_in_memory(view, op->target))
+            continue;
+        if (lifts++ == CELL_LIFTS_MAX)
+            return error_refused(err, STAGE,
+                                 "more than %d folders are to be shown in folders in memory, as "
+                                 "/%.200s is; show one that holds them, or show them elsewhere",
+                                 CELL_LIFTS_MAX, op->target);
+        add_op(template, &(struct cell_op){.kind = CELL_LIFT, .target = op->target}, &failed);
     }
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op op = view->ops[i];
