@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "host.h"
 #include "source.h"
+#include "template.h"
 
 #define STAGE "warm"
 
@@ -137,6 +138,8 @@ static bool is_current(const struct parked *parked, const struct brig_spec *spec
         return false;
     if (!spec->values[KEY_WORKDIR].text && !spec->template &&
         (!getcwd(folder, sizeof folder) || strcmp(folder, parked->plan.workdir_path) != 0))
+        return false;
+    if (spec->template && template_stale(spec->template))
         return false;
     return shows_the_same(&parked->plan.cell.view);
 }

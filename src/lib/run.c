@@ -565,8 +565,8 @@ void brig_run_free(struct brig_run *run)
         return;
     if (run->pid != getpid())
         let_go(run);
-    if (run->answered && run->phase != PHASE_OVER && run->brig->pool &&
-        pool_goes_on(run->brig->pool))
+    else if (run->answered && run->phase != PHASE_OVER && run->brig->pool &&
+             pool_goes_on(run->brig->pool))
         run->deferred = true; /* the keeper ends it as well */
     else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
         end_at_once(run);

@@ -365,7 +365,7 @@ int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *pl
     if (parked)
         return 0;
     spawn_end(spawned);
-    if (report.kind == 0 && plan->limits.memory_bytes >= MEMORY_TO_START)
+    if (report.kind != REPORT_FAILED && plan->limits.memory_bytes >= MEMORY_TO_START)
         return error_system(err, "start", ECHILD,
                             "it ended before it could take its command; its memory limit may be "
                             "too low");

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -40,6 +41,9 @@ struct brig_template {
     struct cell_plan cell;
     char *workdir_path;
     bool host_network;
+    /* What of the caller's all of them are shown, as it was found when the template was started. */
+    struct cell_op shown[VIEW_MOUNTS_MAX];
+    uint32_t shown_count;
 };
 
 struct brig_template *template_hold(struct brig_template *template)
@@ -54,7 +58,7 @@ static void forget(struct brig_template *template)
     strings_done(&template->text);
     free(template->workdir_path);
     template->workdir_path = NULL;
-    template->op_count = 0;
+    template->op_count = template->shown_count = 0;
 }
 
 void template_drop(struct brig_template *template)
@@ -171,6 +175,30 @@ static struct cell_op *add_op(struct brig_template *template, const struct cell_
     return copy;
 }
 
+static void remember_shown(struct brig_template *template, const struct view *view, bool *failed)
+{
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct cell_op *op = &view->ops[i];
+        if (op->kind != CELL_BIND || (op->a & CELL_SYSTEM) ||
+            template->shown_count == VIEW_MOUNTS_MAX)
+            continue;
+        struct cell_op *copy = &template->shown[template->shown_count++];
+        *copy = (struct cell_op){.b = op->b, .c = op->c};
+        copy->source = copy_text(template, op->source, failed);
+    }
+}
+
+const char *template_stale(const struct brig_template *template)
+{
+    struct stat st;
+    for (uint32_t i = 0; i < template->shown_count; i++) {
+        const struct cell_op *op = &template->shown[i];
+        if (lstat(op->source, &st) < 0 || source_device(&st) != op->b || st.st_ino != op->c)
+            return op->source;
+    }
+    return NULL;
+}
+
 /* Who may map which id is the same in every user namespace below the template's. */
 static void add_map(struct brig_template *template, const struct view *view, bool *failed)
 {
@@ -198,10 +226,17 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
     if (!plan->host_network)
         add_op(template, &(struct cell_op){.kind = CELL_LOOPBACK}, &failed);
     add_op(template, &(struct cell_op){.kind = CELL_ROOT_HERE}, &failed);
+    uint32_t lifts = 0;
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op *op = &view->ops[i];
-        if (op->kind == CELL_BIND && is_in_memory(view, op->target))
-            add_op(template, &(struct cell_op){.kind = CELL_LIFT, .target = op->target}, &failed);
+        if (op->kind != CELL_BIND || !is_in_memory(view, op->target))
+            continue;
+        if (lifts++ == CELL_LIFTS_MAX)
+            return error_refused(err, STAGE,
+                                 "more than %d folders are to be shown in folders in memory, as "
+                                 "/%.200s is; show one that holds them, or show them elsewhere",
+                                 CELL_LIFTS_MAX, op->target);
+        add_op(template, &(struct cell_op){.kind = CELL_LIFT, .target = op->target}, &failed);
     }
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op op = view->ops[i];
@@ -292,6 +327,7 @@ int template_take(struct brig_template *template, struct plan *plan, struct brig
     bool failed = false;
     template->cell.start = copy_text(template, plan->cell.start, &failed);
     template->cell.view.home = copy_text(template, view->home, &failed);
+    remember_shown(template, view, &failed);
     template->workdir_path = strdup(plan->workdir_path);
     int ret = failed || !template->workdir_path ? error_memory(err, STAGE)
                                                 : split_cell(template, plan, host_view, err);
@@ -327,6 +363,12 @@ int template_plan(struct brig_template *template, struct plan *plan, const struc
     if (template->pid != getpid())
         return error_refused(err, STAGE, "it belongs to process %d, of which this one is a fork",
                              template->pid);
+    const char *stale = template_stale(template);
+    if (stale)
+        return error_refused(err, STAGE,
+                             "%.300s: was replaced since the template was started, which still has "
+                             "the old one; start another",
+                             stale);
     for (size_t i = 0; i < sizeof of_template / sizeof *of_template; i++) {
         if (spec_asked(spec, of_template[i]))
             return error_refused(err, STAGE, "%s: a call has what its template has",

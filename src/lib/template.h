@@ -22,6 +22,9 @@ int template_take(struct brig_template *template, struct plan *plan, struct brig
 int template_plan(struct brig_template *template, struct plan *plan, const struct brig_spec *spec,
                   struct brig_error *err);
 
+/* What calls are shown of the caller's and is not there any more as it was; NULL: all of it is. */
+const char *template_stale(const struct brig_template *template);
+
 /* The socket that the run of the template is started with, the caller's to close; -1 with errno. */
 int template_open_socket(struct brig_template *template);
 

@@ -294,6 +294,14 @@ def test_a_folder_in_memory_that_a_call_could_move_is_refused(guest, tmp_path):
         brig.Template(view="host", rw=[tmp_path], tmpfs=[f"{tmp_path}/above/in_memory:1M"], **guest)
 
 
+def test_more_folders_below_tmp_than_a_call_can_have_are_refused(guest, tmp_path):
+    folders = [tmp_path / str(number) for number in range(40)]
+    for folder in folders:
+        folder.mkdir()
+    with pytest.raises(brig.RefusedError, match="more than 32 folders"):
+        brig.Template(ro=folders, parked=0, **guest)
+
+
 def test_a_fork_of_the_function_sends_nothing(template):
     def forks():
         pid = os.fork()

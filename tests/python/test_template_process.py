@@ -104,6 +104,21 @@ def test_memory_that_calls_would_share_is_refused(tmp_path, guest):
             brig.Template(preload=["json", f"shares{number}"], paths=[tmp_path], **guest)
 
 
+def test_a_folder_that_was_replaced_is_not_taken_for_the_new_one(tmp_path, guest):
+    """A template goes on in the one that it was started with, which nobody looks at any more."""
+    folder = tmp_path / "work"
+    for parked in (0, 1):
+        folder.mkdir()
+        with brig.Template(cwd=folder, parked=parked, **guest) as template:
+            template.call(lambda: open("first", "w").close())
+            folder.rename(tmp_path / f"old{parked}")
+            folder.mkdir()
+            with pytest.raises(brig.RefusedError, match="work: was replaced since the template was started"):
+                template.call(lambda: open("second", "w").close())
+            folder.rmdir()
+        assert os.listdir(tmp_path / f"old{parked}") == ["first"]
+
+
 def test_limits_of_calls_differ(template):
     def use(size):
         return len(bytearray(size))

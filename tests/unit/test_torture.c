@@ -436,6 +436,47 @@ static void test_a_whole_run(void **state)
     run_all(*state, run_command, 20);
 }
 
+/* A template, and a call as far as it goes with one that never says that it is ready. */
+static int start_template(struct scene *scene)
+{
+    static const char *const command[] = {"sleep", "60"};
+    struct brig *brig = NULL;
+    struct brig_run *run = NULL, *call = NULL;
+    struct brig_template *template = NULL;
+    assert_int_equal(brig_spec_set_command(scene->spec, command, 2, NULL), 0);
+    assert_int_equal(brig_open(&brig, NULL), 0);
+    arm();
+    int ret = brig_template_start(brig, scene->spec, &template, &run, &scene->err);
+    if (ret == 0) {
+        struct brig_spec *spec = NULL;
+        ret = brig_spec_new(&spec, &scene->err);
+        if (ret == 0)
+            ret = brig_spec_set_command(spec, command, 1, &scene->err);
+        if (ret == 0) {
+            brig_spec_set_template(spec, template);
+            ret = brig_start(brig, spec, &call, &scene->err);
+            assert_null(call);
+            if (!torture.failed) {
+                assert_string_equal(scene->err.text, "the template is not ready");
+                ret = 0;
+            }
+        }
+        brig_spec_free(spec);
+    }
+    disarm();
+    brig_run_free(run);
+    brig_template_free(template);
+    brig_close(brig);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    return ret;
+}
+
+static void test_a_template(void **state)
+{
+    run_all(*state, start_template, 20);
+}
+
 int main(void)
 {
     /* The reader of JSON allocates in a library of its own. */
@@ -459,6 +500,7 @@ int main(void)
         torture_test(test_an_event_log),
         torture_test(test_events_that_cannot_be_kept_are_counted),
         torture_test(test_a_whole_run),
+        torture_test(test_a_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
