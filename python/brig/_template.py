@@ -57,7 +57,7 @@ class Backend(Protocol):
         """In words, if what calls are started from is not there any more."""
 
     def close(self) -> None:
-        """Nothing is started any more; calls that go on are not touched."""
+        """Nothing is started any more; calls that go on may end with it."""
 
 
 class _FreshBackend:
@@ -310,7 +310,8 @@ class Template:
     # ---- the end ----
 
     def close(self) -> None:
-        """End what it keeps ready. Calls that go on are not touched; there are no further ones."""
+        """End what it keeps ready, and the calls that go on, which are forks of that: their outcome is
+        "template" or "signal". There are no further ones."""
         if not self._closed:
             self._closed = True
             if self._parent is None:
