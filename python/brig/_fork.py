@@ -75,8 +75,8 @@ class ForkBackend:
         template = self._get()
         try:
             return get_host().start(template.spec_of(keys), job, watch)
-        except BrigSystemError as error:
-            if error.stage != "template" or template.lives(1):
+        except BrigSystemError:
+            if template.lives(0.3):
                 raise
         return get_host().start(self._get().spec_of(keys), job, watch)  # it had just died
 

@@ -6,11 +6,10 @@ is looked at, member by member, and the value is read by _value.decode(), which 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Literal
 
-from ._result import Result
+from ._result import Result, read_json
 from ._value import BadValue, decode
 
 Kind = Literal[
@@ -128,7 +127,7 @@ def value_of(answer: bytes | None) -> tuple[bool, Any]:
     """(True, the value) of what a guest has sent, before its run is over; (False, None) if there is
     more to be said about it."""
     try:
-        envelope = json.loads(answer) if answer else None
+        envelope = read_json(answer) if answer else None
         if isinstance(envelope, dict) and envelope.get("status") == "success":
             return True, decode(envelope.get("output"))
     except (ValueError, BadValue, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -169,12 +170,25 @@ def _json_text(data: bytes | None) -> tuple[str | None, str | None]:
         return base64.b64encode(data).decode(), "base64"
 
 
+VALUES_MAX = 2_000_000
+"""In one result: a value of three bytes takes some fifty here."""
+
+
+def read_json(sent: bytes) -> Any:
+    """The guest's JSON. The library has seen that it is JSON; ValueError or RecursionError if Python
+    does not take it, or it would take too much memory."""
+    if len(sent) > VALUES_MAX:  # each takes a byte, and one to part it from the next
+        outside = re.sub(rb'"(?:[^"\\]|\\.)*"', b"", sent)
+        if sum(outside.count(mark) for mark in (b",", b"[", b"{")) > VALUES_MAX:
+            raise ValueError(f"it has more than {VALUES_MAX} values")
+    return json.loads(sent)
+
+
 def _read_sent(sent: bytes | None) -> tuple[Any, str | None]:
-    """The guest's JSON. The library has seen that it is JSON; Python may take less than that is."""
     if not sent:
         return None, None
     try:
-        return json.loads(sent), None
+        return read_json(sent), None
     except (ValueError, RecursionError) as error:
         return None, f"the result cannot be read here: {error}"
 

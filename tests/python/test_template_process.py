@@ -139,6 +139,13 @@ def test_a_template_that_dies_is_started_again(template):
     assert template_pid(template) != first
 
 
+def test_calls_that_go_on_end_with_their_template(guest):
+    with brig.Template(parked=0, **guest) as template:
+        call = template.start(time.sleep, 60)
+        template.close()
+        assert call.outcome(30).kind in ("template", "signal")
+
+
 def test_a_call_tells_that_its_template_died(template):
     import threading
     pid = template_pid(template)

@@ -584,7 +584,10 @@ static void test_calls_end_with_their_template(void **state)
         brig_run_cancel(b->run, NULL);
     assert_int_equal(brig_run_wait(b->run, 30000), 1);
     assert_int_equal(brig_run_wait(run, 30000), 1);
-    assert_int_equal(brig_run_result(run)->status, BRIG_ERROR);
+    /* The first cancel asks all processes to end; the call's init may be quick enough to tell. */
+    enum brig_status status = brig_run_result(run)->status;
+    assert_true(status == BRIG_ERROR ||
+                (status == BRIG_SIGNALED && brig_run_result(run)->signal == SIGTERM));
     brig_run_free(run);
     assert_true(try_start(b, "h", &run, &err) < 0);
     assert_contains(err.text, "has ended");
