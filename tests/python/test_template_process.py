@@ -256,3 +256,13 @@ def test_killed_template_and_children_leave_nothing(guest, alive):
                 assert call.outcome(30).kind in (None, "template", "signal")
         assert template.call(len, "abc") == 3
     assert system.wait_until(lambda: alive() == 0, 5)
+
+
+def test_a_result_of_too_many_values_is_refused(guest):
+    """Each takes some fifty bytes in the caller; commas in a text do not count."""
+    with brig.Template(**guest) as template:
+        outcome = template.try_call(lambda: [[] for _ in range(3_000_000)])
+        assert outcome.kind == "bad_result" and "more than 2000000 values" in outcome.error
+        with pytest.raises(brig.CallFailed, match="more than 2000000 values"):
+            template.call(lambda: [[] for _ in range(3_000_000)])
+        assert len(template.call(lambda: "a,[{\"" * 800_000)) == 4_000_000
