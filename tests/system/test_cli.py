@@ -494,7 +494,7 @@ def test_reader_closes_early_and_the_guest_goes_on_for_ever(brig):
 
 def test_reader_that_never_reads(brig):
     """The guest has ended, its output is stuck: brig gives up at the timeout, and says so."""
-    process = brig.start("--timeout", "500ms", "-k", "100ms", "--", "sh", "-c", "seq 20000; exit 0")
+    process = brig.start("--timeout", "500ms", "-k", "100ms", "--", "sh", "-c", "seq 400000; exit 0")  # more than a pipe holds
     assert process.wait(5 * SLOW) != 0
     done = finish(process)
     assert "stdout" in message(done)
