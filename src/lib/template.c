@@ -2,9 +2,7 @@
 #include "template.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/sched.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,17 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "child/fork.h"
 #include "host.h"
+#include "template_talk.h"
 #include "view_build.h"
 
 #define STAGE "template"
 
 #define REPLY_WITHIN 10000 /* ms */
-#define ERRNO_MAX    4096
 
 _Static_assert(VIEW_OPS_MAX <= FORK_OPS_MAX, "a template takes as many operations as a view has");
 
@@ -401,127 +398,13 @@ int template_open_socket(struct brig_template *template)
     return ends[1];
 }
 
-static uint32_t put_text(char *out, size_t *at, const char *text)
-{
-    size_t len = text ? strlen(text) + 1 : 0, place = *at;
-    if (!text || *at + len > FORK_SIZE_MAX) {
-        *at += len;
-        return 0;
-    }
-    memcpy(out + place, text, len);
-    *at += len;
-    return (uint32_t)place;
-}
-
-/* Returns how many bytes, or 0 if they are too many. */
-static size_t put_request(char *out, const struct plan *plan, const struct init_setup *setup,
-                          uint32_t slots)
-{
-    const struct view *view = &plan->cell.view;
-    struct fork_request request = {
-        .version = FORK_VERSION,
-        .clone_flags = plan->cell.clone_flags,
-        .slot_count = slots,
-        .cell_op_count = view->count,
-        .op_count = setup->op_count,
-        .channel = plan->channel,
-    };
-    size_t at = sizeof request + view->count * sizeof(struct fork_cell_op);
-    memcpy(request.ops, setup->ops, sizeof request.ops);
-    for (uint32_t i = 0; i < view->count; i++) {
-        const struct cell_op *op = &view->ops[i];
-        struct fork_cell_op flat = {
-            .kind = op->kind, .fd = op->fd, .a = op->a, .b = op->b, .c = op->c};
-        flat.source = put_text(out, &at, op->source);
-        flat.target = put_text(out, &at, op->target);
-        memcpy(out + sizeof request + i * sizeof flat, &flat, sizeof flat);
-    }
-    request.size = (uint32_t)at;
-    memcpy(out, &request, sizeof request);
-    return at <= FORK_SIZE_MAX ? at : 0;
-}
-
-static int send_request(int socket, char *bytes, size_t len, const struct enter *enter)
-{
-    union {
-        struct cmsghdr head;
-        char space[CMSG_SPACE(sizeof(int) * (SLOT_MAX + 1))];
-    } control = {0};
-    size_t fds = (enter->count + 1) * sizeof(int);
-    struct iovec part = {bytes, len};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = CMSG_SPACE(fds)};
-    control.head.cmsg_level = SOL_SOCKET;
-    control.head.cmsg_type = SCM_RIGHTS;
-    control.head.cmsg_len = CMSG_LEN(fds);
-    memcpy(CMSG_DATA(&control.head), enter->fds, enter->count * sizeof(int));
-    memcpy(CMSG_DATA(&control.head) + enter->count * sizeof(int), &enter->init, sizeof(int));
-    return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-/* Returns the pid, or -errno. */
-static int receive_reply(int socket, int timeout_ms, int *pidfd)
-{
-    struct fork_reply reply = {0};
-    union {
-        struct cmsghdr head;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec part = {&reply, sizeof reply};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof control.space};
-    struct pollfd ready = {.fd = socket, .events = POLLIN};
-    uint64_t until = clock_now() + (uint64_t)timeout_ms * NS_PER_MS;
-    int n;
-    do
-        n = poll(&ready, 1, timeout_ms);
-    while (n < 0 && errno == EINTR && clock_now() < until);
-    if (n <= 0)
-        return -ETIMEDOUT;
-    ssize_t len = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (len <= 0)
-        return -ECONNRESET;
-    *pidfd = -1;
-    if (control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS &&
-        control.head.cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(pidfd, CMSG_DATA(&control.head), sizeof(int));
-    if (len == sizeof reply && reply.version == FORK_VERSION && reply.pid > -ERRNO_MAX &&
-        (reply.pid <= 0 || *pidfd >= 0))
-        return reply.pid;
-    fd_close_at(pidfd);
-    return -EPROTO;
-}
-
-/* The number that a call's init has here. The template may have sent anything as its pidfd, and
- * what that names is ended with the call: it has to be the first process of a namespace below the
- * template's, which knows it by the number that it told. 0: it has ended; -EPROTO: it is none. */
-static int pid_of(int pidfd, int told)
-{
-    char path[40], text[1024];
-    int pids[3] = {0}, pid = 0;
-    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-    if (fd_read_file(AT_FDCWD, path, text, sizeof text) < 0)
-        return -EPROTO;
-    const char *line = strstr(text, "\nPid:"), *all = strstr(text, "\nNSpid:");
-    if (!line || sscanf(line, "\nPid: %d", &pid) != 1)
-        return -EPROTO;
-    if (pid == -1) /* and what it said before tells why */
-        return 0;
-    bool init = all && sscanf(all, "\nNSpid: %d %d %d", &pids[0], &pids[1], &pids[2]) == 3;
-    return init && pid > 0 && pids[1] == told && pids[2] == 1 ? pid : -EPROTO;
-}
-
-static int request(struct brig_template *template, char *bytes, size_t len,
-                   const struct enter *enter, int *pidfd)
+static int request(struct brig_template *template, const struct plan *plan,
+                   const struct enter *enter, const struct init_setup *setup, int *pidfd)
 {
     pthread_mutex_lock(&template->lock);
-    int ret = send_request(template->socket, bytes, len, enter);
+    int ret = talk_request(template->socket, plan, enter, setup);
     if (ret == 0)
-        ret = receive_reply(template->socket, REPLY_WITHIN, pidfd);
+        ret = talk_reply(template->socket, REPLY_WITHIN, pidfd);
     /* Whose answer comes next cannot be known any more. */
     if (ret == -ETIMEDOUT || ret == -EPROTO)
         shutdown(template->socket, SHUT_RDWR);
@@ -543,18 +426,13 @@ int template_fork(struct brig_template *template, const struct plan *plan,
 {
     if (!is_ready(template))
         return error_system(err, STAGE, EAGAIN, "the template is not ready");
-    char *bytes = malloc(FORK_SIZE_MAX);
-    if (!bytes)
-        return error_memory(err, STAGE);
-    size_t len = put_request(bytes, plan, setup, enter->count);
-    int ret = len ? request(template, bytes, len, enter, pidfd) : -E2BIG;
-    free(bytes);
+    int ret = request(template, plan, enter, setup, pidfd);
     if (ret == -EPIPE || ret == -ECONNRESET)
         return error_system(err, STAGE, ECONNRESET, "the template has ended");
     if (ret == 0)
         ret = -EPROTO;
     if (ret > 0)
-        ret = pid_of(*pidfd, ret);
+        ret = talk_pid(*pidfd, ret);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "the template cannot fork: %s", error_text(-ret));
     return ret;
@@ -601,7 +479,7 @@ int brig_template_ready(struct brig_template *template, struct brig_error *err)
     int pidfd = -1, ret = 0;
     pthread_mutex_lock(&template->lock);
     if (!template->ready) {
-        ret = receive_reply(template->socket, 0, &pidfd);
+        ret = talk_reply(template->socket, 0, &pidfd);
         template->ready = ret == 0;
     }
     bool ready = template->ready;
