@@ -146,7 +146,6 @@ def run_job(job: bytes, channel: int) -> int:
     """
     process = os.getpid()
     try:
-        _new_randomness()
         envelope, code = _call(job)
     except BaseException as error:  # of a function that raises while it is asked what it raised
         text = f"{type(error).__name__}, while its result was looked at"
@@ -413,7 +412,9 @@ def serve() -> None:
         """In a fork, which is not waited for yet: what a call copies of the template's pages, and
         can be copied before, is."""
         os.chdir(settings["cwd"])
-        run_job(settings["trial"], os.open(os.devnull, os.O_WRONLY))
+        _new_randomness()
+        for trial in settings["trials"]:
+            run_job(trial, os.open(os.devnull, os.O_WRONLY))
 
     # Until the interpreter has adapted the code of a call to it: it writes to the code when it does,
     # and each fork would do that again, in pages that it would have to copy for it.

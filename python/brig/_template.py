@@ -54,7 +54,10 @@ def _make_backend(
 ) -> ForkBackend:
     shown = dict(keys)
     settings = guest_settings(interpreter, preload, shown)
-    settings["trial"] = pack(lambda: None, (), {}, interpreter)
+    settings["trials"] = [  # by value and by reference
+        pack(lambda: None, (), {}, interpreter),
+        pack(os.path.isabs, ("",), {}, interpreter),
+    ]
     show_interpreter(interpreter, shown)
     return ForkBackend(interpreter.command(), shown, keys, marshal.dumps(settings), parked, calls)
 
