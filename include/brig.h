@@ -190,26 +190,6 @@ struct brig_result;
 BRIG_API int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run **out,
                         struct brig_error *err);
 
-/* ---- templates ---------------------------------------------------------------------------- */
-
-/* A template is a run whose guest, an interpreter mostly, loads what it needs and then forks itself
- * for other runs, its calls: each in a cell of its own, with its own limits and streams
- * (docs/TEMPLATES.md, brig_template.h). *run is that run, to be stepped and freed as any other; the
- * calls end with it. */
-struct brig_template;
-BRIG_API int brig_template_start(struct brig *brig, const struct brig_spec *spec,
-                                 struct brig_template **out, struct brig_run **run,
-                                 struct brig_error *err);
-/* Readable when brig_template_ready() has something new to say. Owned by the template. */
-BRIG_API int brig_template_fd(const struct brig_template *template_);
-/* 1: calls can be made; 0: not yet; -errno: it has ended. */
-BRIG_API int brig_template_ready(struct brig_template *template_, struct brig_error *err);
-BRIG_API void brig_template_free(struct brig_template *template_);
-
-/* Runs of this spec are calls of the template: its command is what they are called in results, and
- * their stdin the job. They have the template's view and network; brig_warm() forks ahead. */
-BRIG_API void brig_spec_set_template(struct brig_spec *spec, struct brig_template *template_);
-
 /* One descriptor that is readable when brig_run_step() has something to do. Owned by the run. */
 BRIG_API int brig_run_fd(const struct brig_run *run);
 
@@ -242,6 +222,26 @@ BRIG_API const struct brig_result *brig_run_result(const struct brig_run *run);
  * process that started it, it frees what the fork has of it, and the run goes on: a fork that lives
  * should do so, since it holds the guest's stdin open. */
 BRIG_API void brig_run_free(struct brig_run *run);
+
+/* ---- templates ---------------------------------------------------------------------------- */
+
+/* A template is a run whose guest, an interpreter mostly, loads what it needs and then forks itself
+ * for other runs, its calls: each in a cell of its own, with its own limits and streams
+ * (docs/TEMPLATES.md, brig_template.h). *run is that run, to be stepped and freed as any other; the
+ * calls end with it. */
+struct brig_template;
+BRIG_API int brig_template_start(struct brig *brig, const struct brig_spec *spec,
+                                 struct brig_template **out, struct brig_run **run,
+                                 struct brig_error *err);
+/* Readable when brig_template_ready() has something new to say. Owned by the template. */
+BRIG_API int brig_template_fd(const struct brig_template *template_);
+/* 1: calls can be made; 0: not yet; -errno: it has ended. */
+BRIG_API int brig_template_ready(struct brig_template *template_, struct brig_error *err);
+BRIG_API void brig_template_free(struct brig_template *template_);
+
+/* Runs of this spec are calls of the template: its command is what they are called in results, and
+ * their stdin the job. They have the template's view and network; brig_warm() forks ahead. */
+BRIG_API void brig_spec_set_template(struct brig_spec *spec, struct brig_template *template_);
 
 /* ---- events ------------------------------------------------------------------------------- */
 

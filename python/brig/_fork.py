@@ -97,17 +97,26 @@ class ForkBackend:
                 old, self._template = self._template, None
                 if old is not None:
                     old.close()
-                self._template = _Started(
-                    self._command, self._template_keys(), self._settings, self._keys, self._parked
-                )
+                self._template = self._start_template()
             return self._template
 
-    def _template_keys(self) -> dict[str, Any]:
-        """It has no timeout, and the memory that anything has here by default."""
+    def _start_template(self) -> _Started:
+        """Without a timeout, and with the memory that anything has here by default. Where the
+        operator has set maxima, with those: it ends when its time is over, and is started again."""
         keys = {name: self._shown[name] for name in (*OF_TEMPLATE, "env") if name in self._shown}
-        keys.update(timeout="unlimited", pids=self._pids, channel=True, redact=False)
-        keys.update(output="1M", on_output_limit="truncate")
-        return keys
+        keys.update(output="1M", on_output_limit="truncate", channel=True, redact=False)
+        own = {"timeout": "unlimited", "pids": self._pids}
+        try:
+            raw, template = self._run({**keys, **own})
+        except RefusedError as error:
+            if not error.text.startswith(tuple(f"{name}: " for name in own)):
+                raise
+            raw, template = self._run(keys)
+        return _Started(raw, template, self._keys, self._parked)
+
+    def _run(self, keys: dict[str, Any]) -> tuple[_brig.Run, _brig.Template]:
+        spec = make_spec(self._command, keys, None, True)
+        return get_host().start_template(spec, self._settings, False)
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
@@ -118,15 +127,9 @@ class _Started:
     """A template that runs, and the specs of its calls."""
 
     def __init__(
-        self,
-        command: list[str],
-        keys: dict[str, Any],
-        settings: bytes,
-        call_keys: Mapping[str, Any],
-        parked: int,
+        self, raw: _brig.Run, template: _brig.Template, keys: Mapping[str, Any], parked: int
     ) -> None:
-        host = get_host()
-        raw, self._template = host.start_template(make_spec(command, keys, None, True), settings, False)
+        self._template = template
         self._run = Run(raw)
         keep(self._run)
         self._specs: dict[int, tuple[Mapping[str, Any], _brig.Spec]] = {}
@@ -134,8 +137,8 @@ class _Started:
         try:
             self._wait_until_ready()
             if parked:
-                spec = self.spec_of(call_keys)
-                host.warm(spec, parked)
+                spec = self.spec_of(keys)
+                get_host().warm(spec, parked)
                 self._parked = spec
         except BaseException:
             self.close()

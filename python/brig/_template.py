@@ -348,6 +348,8 @@ class Template:
         except NotSendable as error:
             return not_started("unsendable", str(error))
         async with self._pool._aplace():
+            if not self._backend.is_open():  # imports take long, and the loop has other things to do
+                await asyncio.get_running_loop().run_in_executor(None, self._backend.open)
             async with aio.Run(self._start(job, on_event is not None)) as run:
                 if on_event is not None:
                     async for event in run:

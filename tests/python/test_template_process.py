@@ -1,9 +1,12 @@
 """The process behind a Template: what a call shares with it and what not, its death and that of
 others, and that nothing is left, however it ends."""
+import asyncio
 import gc
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 
 import brig
@@ -266,3 +269,32 @@ def test_a_result_of_too_many_values_is_refused(guest):
         with pytest.raises(brig.CallFailed, match="more than 2000000 values"):
             template.call(lambda: [[] for _ in range(3_000_000)])
         assert len(template.call(lambda: "a,[{\"" * 800_000)) == 4_000_000
+
+
+def test_operators_maxima_hold_for_a_template_too(tmp_path, guest):
+    """It has no timeout of its own, unless the operator has set one: then it has that."""
+    limits = tmp_path / "limits.json"
+    limits.write_text('{"maximum": {"timeout": "20m", "pids": 64}}')
+    limits.chmod(0o644)
+    setup = ("mount -t tmpfs -o mode=755 tmpfs /etc && mkdir /etc/brig && "
+             'cp "$0" /etc/brig/limits.json && exec "$@"')
+    code = ("import brig, sys\n"
+            "with brig.Template(env={'BRIG_TEST_TOKEN': sys.argv[1]}) as template:\n"
+            "    assert template.call(len, 'abc') == 3\n"
+            "    print(template.try_call(len, '').result.limits.timeout_seconds)")
+    done = subprocess.run(["unshare", "-m", "sh", "-c", setup, limits, sys.executable, "-c", code,
+                           guest["env"]["BRIG_TEST_TOKEN"]], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "1200\n", done.stderr
+
+
+def test_a_loop_goes_on_while_a_template_is_started_again(template):
+    async def main():
+        os.kill(template_pid(template), signal.SIGKILL)
+        assert system.wait_until(lambda: not template._backend.is_open(), 10)
+        ticks, call = 0, asyncio.create_task(template.acall(len, "abc"))
+        while not call.done():
+            ticks += 1
+            await asyncio.sleep(0.005)
+        return ticks, call.result()
+    ticks, value = asyncio.run(main())
+    assert value == 3 and ticks > 3
