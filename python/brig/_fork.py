@@ -17,7 +17,7 @@ from typing import Any
 
 from . import _brig
 from ._api import Run
-from ._errors import BrigSystemError, RefusedError
+from ._errors import BrigSystemError, RefusedError, UsageError
 from ._host import get_host
 from ._keeper import keep
 from ._result import Result
@@ -59,6 +59,7 @@ class ForkBackend:
         self._pids = LEAST_PIDS + 2 * (calls + parked)
         self._lock = threading.Lock()
         self._template: _Started | None = None
+        self._closed = False
         _backends.add(self)
         self._get()
 
@@ -87,12 +88,15 @@ class ForkBackend:
 
     def close(self) -> None:
         with self._lock:
+            self._closed = True
             template, self._template = self._template, None
         if template is not None:
             template.close()
 
     def _get(self) -> _Started:
         with self._lock:
+            if self._closed:
+                raise UsageError("the template is closed", "template")
             if self._template is None or not self._template.lives():
                 old, self._template = self._template, None
                 if old is not None:

@@ -298,9 +298,12 @@ class Template:
             raise TypeError(f"{type(function).__name__} cannot be called")
         return pack(function, args, keywords, self._interpreter)
 
-    def _start(self, job: bytes, watch: bool) -> _brig.Run:
+    def _check_open(self) -> None:
         if self._closed or (self._parent is not None and self._parent._closed):
             raise UsageError("the template is closed", "template")
+
+    def _start(self, job: bytes, watch: bool) -> _brig.Run:
+        self._check_open()
         return self._backend.start(job, self._keys, watch)
 
     def _start_or_outcome(self, function: Function, element: tuple[Any, ...]) -> Call | Outcome:
@@ -348,6 +351,7 @@ class Template:
         except NotSendable as error:
             return not_started("unsendable", str(error))
         async with self._pool._aplace():
+            self._check_open()
             if not self._backend.is_open():  # imports take long, and the loop has other things to do
                 await asyncio.get_running_loop().run_in_executor(None, self._backend.open)
             async with aio.Run(self._start(job, on_event is not None)) as run:
