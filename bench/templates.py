@@ -2,6 +2,7 @@
 has. Prints one JSON object a line, as bench_spawn does; run by bench/run.
 
     bench/templates.py SECONDS
+    bench/templates.py parts    where the time of a call that was forked ahead goes, in µs
 """
 import json
 import multiprocessing
@@ -97,7 +98,37 @@ def memory_of_interpreters():
     return total
 
 
+def print_parts():
+    """Each row: least and median. A whole run is a call that waits for the end of its process."""
+    rows = {"the job": [], "start": [], "until the function": [], "until the value": [], "in all": [], "a whole run": []}
+    with brig.Template(preload=MODULES, parked=4) as template:
+        for _ in range(100):
+            time.sleep(PAUSE)
+            times = [time.monotonic_ns()]
+            job = template._job(time.monotonic_ns, (), {})
+            times.append(time.monotonic_ns())
+            run = template._backend.start(job, template._keys, False)
+            times.append(time.monotonic_ns())
+            answer = run.answer()
+            times.append(time.monotonic_ns())
+            run.close()
+            if answer:
+                times.insert(3, json.loads(answer)["output"])
+                for name, taken in zip(rows, (*(b - a for a, b in zip(times, times[1:])), times[-1] - times[0])):
+                    rows[name].append(taken / 1000)
+            time.sleep(PAUSE)
+            began = time.monotonic_ns()
+            template.try_call(time.monotonic_ns)
+            rows["a whole run"].append((time.monotonic_ns() - began) / 1000)
+    for name, taken in rows.items():
+        taken.sort()
+        print(f"{name:20} {taken[0]:6.0f} {taken[len(taken) // 2]:6.0f}")
+
+
 def main():
+    if sys.argv[1:] == ["parts"]:
+        print_parts()
+        return
     with brig.Template(preload=MODULES, parked=4) as ahead, brig.Template(preload=MODULES, parked=0) as template:
         ways = {
             "posix_spawn": (spawn_true, 1),

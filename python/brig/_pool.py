@@ -9,11 +9,11 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from types import TracebackType
 from typing import Any
 
 from . import _brig, aio
 from ._api import run
+from ._closing import Closing
 from ._host import get_host
 from ._result import Result
 from ._spec import ALSO, Command, make_shape
@@ -27,7 +27,7 @@ class _Waiter:
         self.granted = False
 
 
-class Pool:
+class Pool(Closing):
     """A limiter of runs for all threads and event loops of a process.
 
         pool = brig.Pool(max_concurrent=4, memory="512M")
@@ -101,17 +101,6 @@ class Pool:
         shape, self._shape = self._shape, None
         if shape is not None:
             get_host().warm(shape, 0)
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # ---- places ----
 

@@ -1,7 +1,7 @@
 """Template: an interpreter whose functions run in sandboxes of their own.
 
-A template is settings, an interpreter as guests have it (_interpreter.py), and a backend that
-starts one call. A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
+A template is settings, an interpreter as guests have it (_interpreter.py), and a process of that
+which forks for each call (_fork.py). A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Callable, Protocol
+from typing import Any, Callable
 
 from . import _brig, aio
 from ._api import Run
-from ._errors import BrigSystemError, RefusedError, UsageError
+from ._closing import AsyncClosing
+from ._errors import BrigSystemError, UsageError
 from ._events import Event
 from ._fork import ForkBackend
 from ._function import NotSendable, pack
-from ._host import get_host
 from ._interpreter import PACKAGE, Interpreter
 from ._keeper import keep
 from ._keys import KEYS
@@ -112,7 +111,7 @@ class Call(Run):
         return self.outcome(timeout).check()
 
 
-class Template:
+class Template(AsyncClosing):
     """Calls functions of this program in sandboxes, each in a fresh one.
 
         template = brig.Template(preload=["json"], memory="512M", timeout=10)
@@ -165,10 +164,9 @@ class Template:
 
         The value is there as soon as the function has returned. The end of its process, and all
         that has to be removed after it, is not waited for, as try_call() does."""
-        try:
-            job = self._job(function, args, keywords)
-        except NotSendable as error:
-            return not_started("unsendable", str(error)).check()
+        job = self._try_job(function, args, keywords)
+        if isinstance(job, Outcome):
+            return job.check()
         with self._pool._place():
             raw = self._start(job, False)
             try:
@@ -195,10 +193,9 @@ class Template:
 
     def start(self, function: Function, /, *args: Any, **keywords: Any) -> Call:
         """Start a call and return a handle of it, as soon as there is a place for it."""
-        try:
-            job = self._job(function, args, keywords)
-        except NotSendable as error:
-            not_started("unsendable", str(error)).check()
+        job = self._try_job(function, args, keywords)
+        if isinstance(job, Outcome):
+            raise CallFailed(job)
         place = ExitStack()
         place.enter_context(self._pool._place())
         try:
@@ -265,28 +262,6 @@ class Template:
             if self._parent is None:
                 self._backend.close()
 
-    def __enter__(self) -> Template:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Template:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
             self.close()
@@ -297,6 +272,14 @@ class Template:
         if not callable(function):
             raise TypeError(f"{type(function).__name__} cannot be called")
         return pack(function, args, keywords, self._interpreter)
+
+    def _try_job(
+        self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> bytes | Outcome:
+        try:
+            return self._job(function, args, keywords)
+        except NotSendable as error:
+            return not_started("unsendable", str(error))
 
     def _check_open(self) -> None:
         if self._closed or (self._parent is not None and self._parent._closed):
@@ -319,10 +302,9 @@ class Template:
         keywords: dict[str, Any],
         on_event: OnEvent | None,
     ) -> Outcome:
-        try:
-            job = self._job(function, args, keywords)
-        except NotSendable as error:
-            return not_started("unsendable", str(error))
+        job = self._try_job(function, args, keywords)
+        if isinstance(job, Outcome):
+            return job
         with self._pool._place():
             raw = self._start(job, on_event is not None)
             if on_event is not None:
@@ -346,10 +328,9 @@ class Template:
         keywords: dict[str, Any],
         on_event: OnEvent | None,
     ) -> Outcome:
-        try:
-            job = self._job(function, args, keywords)
-        except NotSendable as error:
-            return not_started("unsendable", str(error))
+        job = self._try_job(function, args, keywords)
+        if isinstance(job, Outcome):
+            return job
         async with self._pool._aplace():
             self._check_open()
             if not self._backend.is_open():  # imports take long, and the loop has other things to do

@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from types import TracebackType
 from typing import Any, Callable, TypeVar, overload
 
+from ._closing import AsyncClosing
 from ._errors import Error, RefusedError, UsageError
 from ._events import Event
 from ._outcome import Outcome
@@ -128,7 +128,7 @@ class ToolResult:
         return whole
 
 
-class ToolHost:
+class ToolHost(AsyncClosing):
     """Calls tools by their names, each call in a sandbox.
 
         host = brig.ToolHost([search, convert], timeout=30)
@@ -258,28 +258,6 @@ class ToolHost:
             watch.close()
         if self._own:
             self._template.close()
-
-    def __enter__(self) -> ToolHost:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> ToolHost:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Call:

@@ -7,9 +7,9 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ._closing import Closing
 from ._events import QUEUE_BYTES, QUEUE_EVENTS, Event
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ToolEvent:
         return self.event.text if self.event is not None else ""
 
 
-class Watch:
+class Watch(Closing):
     """Events in order, for `for` in a thread or `async for` in an event loop. Who is too slow loses
     the oldest, and holds no tool up."""
 
@@ -100,17 +100,6 @@ class Watch:
                 future = loop.create_future()
                 self._waiting.append((loop, future))
             await future
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _size(event: ToolEvent) -> int:

@@ -43,10 +43,10 @@ static long skip_number(void)
     return pid < 0 ? pid : sys4(__NR_wait4, pid, 0, __WALL, 0);
 }
 
-/* Clone a process that shares our memory, and exec in the one that was cloned: so the memory, with
- * the stack that we are on, is the child's, and nothing had to be copied. Between the two calls the
- * parent touches no memory, which is why C cannot say this. Returns in the child only; a parent
- * that cannot do its part exits, and the namespace with it. */
+/* Clone a process that shares our memory, and leave that to it by an exec of our own: the child has
+ * the memory, and the stack that we are on, and nothing had to be copied. Between the two calls we
+ * touch no memory, which is why C cannot say this. Returns in the child only; who cannot do the
+ * exec exits, and the namespace with it. */
 static void leave_memory_to_child(int *thread_id, int image, const char *path, char *const *argv,
                                   char *const *envp)
 {
