@@ -156,6 +156,12 @@ BRIG_API int brig_spec_set_sink(struct brig_spec *spec, enum brig_stream stream,
 BRIG_API int brig_spec_set_stdin(struct brig_spec *spec, int fd, struct brig_error *err);
 /* The guest gets `fd` itself: a memory file that was made for it, and that nobody else uses. */
 BRIG_API int brig_spec_give_stdin(struct brig_spec *spec, int fd, struct brig_error *err);
+/* What a call of a template gets with its job, at most BRIG_INPUT_MAX bytes: sooner than it could
+ * read them. They stay the caller's, and must be there until brig_start() returns; NULL takes them
+ * back. A run that is no call is refused with them. */
+#define BRIG_INPUT_MAX 16384
+BRIG_API int brig_spec_give_input(struct brig_spec *spec, const void *bytes, size_t len,
+                                  struct brig_error *err);
 
 /* ---- host --------------------------------------------------------------------------------- */
 
@@ -210,9 +216,11 @@ BRIG_API bool brig_run_was_warm(const struct brig_run *run);
 /* The process id of brig's init for this run, in the caller's pid namespace. */
 BRIG_API int brig_run_pid(const struct brig_run *run);
 
-/* What the guest sent on its result channel (key "channel"), as soon as all of it is there and no
- * more can follow; NULL until then. How the run ends is not known yet. Owned by the run. A run that
- * is freed after that is ended and removed by the thread of brig_warm(), where there is one. */
+/* What the guest sent on its result channel (key "channel"), as soon as all of it is there; NULL
+ * until then. How the run ends is not known yet, nor whether the guest would send more, which would
+ * leave it without a result: whatever it does from here on, this is its output. Owned by the run. A
+ * run that is freed after that is ended and removed by the thread of brig_warm(), where there is
+ * one. */
 BRIG_API const char *brig_run_answer(struct brig_run *run, size_t *len);
 
 /* The result, NULL while the run goes on. Owned by the run. */

@@ -7,6 +7,8 @@
 #ifndef BRIG_TEMPLATE_H
 #define BRIG_TEMPLATE_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -22,12 +24,14 @@ struct brig_template_hooks {
 };
 
 struct brig_template_job {
-    char **argv; /* what the call is named, NULL-terminated */
-    char **envp; /* its environment: to be put in the place of the template's */
+    char **argv;       /* what the call is named, NULL-terminated */
+    char **envp;       /* its environment: to be put in the place of the template's */
+    const char *input; /* what came with it, brig_spec_give_input(); NULL if nothing did */
+    size_t input_len;
 };
 
 /* Say that the template is ready, and serve. Returns 0 in a fork that has its job: descriptor 0 is
- * the job's input, 1 and 2 its streams, 3 its result channel if it has one (BRIG_RESULT_FD); no
+ * its stdin, 1 and 2 its streams, 3 its result channel if it has one (BRIG_RESULT_FD); no
  * other is open. Returns -errno in the template: -EBUSY if it has more than one thread, -ENOTSUP
  * if it has memory that its forks would share (MAP_SHARED, and writable), -ECONNRESET when nobody
  * wants it any more. */

@@ -27,7 +27,7 @@ struct fork_request {
     struct op ops[INIT_OPS_MAX];
 };
 
-#define FORK_VERSION 1
+#define FORK_VERSION 2
 
 struct fork_cell_op {
     uint32_t kind;

@@ -32,7 +32,7 @@ struct passed_fd {
 #define SOL_SOCKET_      1
 #define SCM_RIGHTS_      1
 
-static char bytes[JOB_SIZE_MAX] __attribute__((aligned(8)));
+static char bytes[JOB_SIZE_MAX + JOB_INPUT_MAX] __attribute__((aligned(8)));
 static char *words[JOB_WORDS_MAX];
 
 /* Take `count` texts off the job, and put NULL behind them. False if there are fewer. */
@@ -61,9 +61,9 @@ static long read_job(struct job *job, long len, const struct passed_fd *passed)
         return -EPROTO;
     char **argv = words + 2, **envp = argv + head->argc + 1;
     if (!take_words(&at, end, words, 1) || !take_words(&at, end, argv, head->argc) ||
-        !take_words(&at, end, envp, head->envc))
+        !take_words(&at, end, envp, head->envc) || end - at != (long)head->input_len)
         return -EPROTO;
-    *job = (struct job){words[0], argv, envp};
+    *job = (struct job){words[0], argv, envp, head->input_len ? at : 0, head->input_len};
     if (!other_stdin)
         return 0;
     long fd = sys3(__NR_dup3, passed->fd, 0, 0);

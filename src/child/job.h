@@ -6,6 +6,8 @@
 
 struct job {
     char *path, **argv, **envp; /* in memory that the next job would overwrite */
+    const char *input;          /* NULL: it has none */
+    uint32_t input_len;
 };
 
 /* Take the job off the socket; another stdin that comes with it becomes descriptor 0. Returns 0 or

@@ -64,13 +64,15 @@ struct init_setup {
 };
 
 /* The job of a parked guest, supervisor to guest: this, then the path, the arguments and the
- * environment as texts that end with NUL. With it may come a descriptor for 0. */
+ * environment as texts that end with NUL, then the input. With it may come a descriptor for 0. */
 struct init_job {
     uint32_t argc, envc;
+    uint32_t input_len; /* only a call of a template has one */
 };
 
-#define JOB_SIZE_MAX  65536
-#define JOB_WORDS_MAX 1024 /* arguments and variables together, and the NULL behind each list */
+#define JOB_SIZE_MAX  65536 /* without the input */
+#define JOB_WORDS_MAX 1024  /* arguments and variables together, and the NULL behind each list */
+#define JOB_INPUT_MAX 16384
 
 /* Later messages, supervisor to init: one byte. */
 enum init_command {

@@ -506,6 +506,10 @@ int plan_make_run(struct plan *plan, const struct brig *brig, const struct brig_
     }
     if (ret == 0)
         ret = open_stdin(plan, spec, err);
+    if (ret == 0 && spec->input && !spec->template)
+        ret = error_usage(err, STAGE, "input: only a call of a template takes one");
+    plan->input = spec->input;
+    plan->input_len = spec->input_len;
     if (ret == 0)
         ret = check_required(plan, &spec->values[KEY_REQUIRE].list, err);
     return ret == 0 ? fill_command(plan, spec, err) : ret;
@@ -530,16 +534,6 @@ int plan_make(struct plan *plan, const struct brig *brig, const struct brig_spec
             plan_done(plan);
     }
     return ret;
-}
-
-void plan_move(struct plan *to, struct plan *from)
-{
-    *to = *from;
-    for (size_t i = 0; i < to->layer_count; i++) {
-        if (to->layers[i].how == from->cpus_why)
-            to->layers[i].how = to->cpus_why;
-    }
-    *from = (struct plan){.workdir = -1, .stdin_fd = -1, .feed_fd = -1, .own_feed = -1};
 }
 
 void plan_done(struct plan *plan)

@@ -30,6 +30,8 @@ struct plan {
     bool parked_stdin; /* it is the one that the cell was parked with, which has nothing */
     int feed_fd;       /* the descriptor to feed from, or -1 */
     int own_feed;      /* it, if it is a file that we opened; -1 */
+    const void *input; /* what goes with the job, if input_len; the caller's, until it is sent */
+    size_t input_len;
     struct cell_plan cell;
     char scratch[128]; /* without a cell: the folder that is HOME and TMPDIR; else empty */
     bool in_scratch;   /* the guest starts there, and not in the work folder */
@@ -70,8 +72,6 @@ int plan_park(struct plan *plan, struct brig_error *err);
  * where none can be built. */
 const char *plan_needs_cell(const struct brig_spec *spec);
 void plan_done(struct plan *plan);
-/* Afterwards *from holds nothing. */
-void plan_move(struct plan *to, struct plan *from);
 
 /* plan_operations.c: what the guest does to itself before its exec. */
 void plan_add_operations(struct plan *plan, const struct brig *brig);

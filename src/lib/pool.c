@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "host.h"
+#include "run.h"
 #include "source.h"
 #include "template.h"
 
@@ -26,18 +27,14 @@
 #define RETRY_FIRST     (100 * NS_PER_MS) /* after a cell could not be built */
 #define RETRY_LAST      (10 * NS_PER_S)
 #define REFILL_AFTER    (10 * NS_PER_MS) /* unless half of them are gone */
+#define IN_USE          NS_PER_S         /* after a cell was taken: the keeper need not be woken */
 #define JOB_FILES_LEAST 16 /* descriptors that a guest must be allowed, to be given its job */
 
 struct shape {
     struct brig_spec *spec; /* NULL: not used */
-    struct parked *first;   /* oldest first */
+    struct brig_run *first; /* oldest first */
     unsigned wanted, ready;
     uint64_t retry_at, retry_after;
-};
-
-struct grave {
-    struct grave *next;
-    struct spawned spawned;
 };
 
 struct pool {
@@ -48,9 +45,10 @@ struct pool {
     pthread_cond_t changed; /* something to do for the keeper, or something it has done */
     bool stop;
     uint64_t wakes_at;     /* the keeper, by itself; 0: it is awake */
+    uint64_t taken_at;     /* the last cell that was */
     struct shape *at_work; /* what it builds or ends a cell of */
     struct shape shapes[SHAPES_MAX];
-    struct grave *graves;
+    struct brig_run *graves;
     unsigned grave_count;
 };
 
@@ -131,7 +129,7 @@ static bool shows_the_same(const struct view *view)
 
 /* Would a cell that is built now be the same? The current folder is part of it, unless the spec
  * names another. */
-static bool is_current(const struct parked *parked, const struct brig_spec *spec)
+static bool is_current(const struct brig_run *parked, const struct brig_spec *spec)
 {
     char folder[4096];
     if (clock_now() - parked->built_at > AGE_MAX || !spawn_is_parked(&parked->spawned))
@@ -146,57 +144,22 @@ static bool is_current(const struct parked *parked, const struct brig_spec *spec
 
 /* ---- the keeper ---------------------------------------------------------------------------- */
 
-static struct parked *build(struct brig *brig, const struct brig_spec *spec, struct brig_error *err)
+static void add_parked(struct shape *shape, struct brig_run *parked)
 {
-    struct parked *parked = calloc(1, sizeof *parked);
-    struct owner owner = OWNER_NONE;
-    int ret = 0;
-    if (!parked) {
-        errno = -error_memory(err, STAGE);
-        return NULL;
-    }
-    if (geteuid() == 0 && !spec->template)
-        ret = owner_start(&owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
-    if (ret == 0)
-        ret = plan_make_cell(&parked->plan, brig, spec, NULL, err);
-    if (ret == 0) {
-        ret = plan_park(&parked->plan, err);
-        if (ret == 0)
-            ret = spawn_park(&parked->spawned, brig, &parked->plan, &owner, err);
-        if (ret < 0)
-            plan_done(&parked->plan);
-    }
-    owner_done(&owner);
-    if (ret < 0) {
-        free(parked);
-        errno = -ret;
-        return NULL;
-    }
-    parked->built_at = clock_now();
-    return parked;
-}
-
-static void end_parked(struct parked *parked)
-{
-    spawn_end(&parked->spawned);
-    plan_done(&parked->plan);
-    free(parked);
-}
-
-static void add_parked(struct shape *shape, struct parked *parked)
-{
-    struct parked **last = &shape->first;
+    struct brig_run **last = &shape->first;
     while (*last)
         last = &(*last)->next;
+    parked->built_at = clock_now();
     *last = parked;
     shape->ready++;
 }
 
-static struct parked *remove_first(struct shape *shape)
+static struct brig_run *remove_first(struct shape *shape)
 {
-    struct parked *parked = shape->first;
+    struct brig_run *parked = shape->first;
     if (parked) {
         shape->first = parked->next;
+        parked->next = NULL;
         shape->ready--;
     }
     return parked;
@@ -232,16 +195,16 @@ static struct shape *find_work(struct pool *pool, uint64_t now, uint64_t *next)
  * after the keeper's end. */
 static void work_on(struct pool *pool, struct shape *shape)
 {
-    struct parked *parked = NULL;
+    struct brig_run *parked = NULL;
     bool build_one = shape->ready < shape->wanted;
     pool->at_work = shape;
     if (!build_one)
         parked = remove_first(shape);
     pthread_mutex_unlock(&pool->lock);
     if (build_one)
-        parked = build(pool->brig, shape->spec, NULL);
+        parked = run_park(pool->brig, shape->spec, NULL);
     else if (parked)
-        end_parked(parked);
+        run_end(parked);
     pthread_mutex_lock(&pool->lock);
     pool->at_work = NULL;
     if (build_one && parked) {
@@ -257,18 +220,21 @@ static void work_on(struct pool *pool, struct shape *shape)
 
 static void bury_one(struct pool *pool)
 {
-    struct grave *grave = pool->graves;
-    pool->graves = grave->next;
+    struct brig_run *run = pool->graves;
+    pool->graves = run->next;
     pthread_mutex_unlock(&pool->lock);
-    spawn_end(&grave->spawned);
-    free(grave);
+    run_end(run);
     pthread_mutex_lock(&pool->lock);
     pool->grave_count--;
     pthread_cond_broadcast(&pool->changed);
 }
 
+/* To be woken takes its waker as long as a tenth of a run. While runs come, it looks by itself. */
 static void wait_for_change(struct pool *pool, uint64_t until)
 {
+    uint64_t now = clock_now();
+    if (now < pool->taken_at + IN_USE && until > now + REFILL_AFTER)
+        until = now + REFILL_AFTER;
     struct timespec at = {.tv_sec = (time_t)(until / NS_PER_S),
                           .tv_nsec = (long)(until % NS_PER_S)};
     pool->wakes_at = until;
@@ -302,9 +268,9 @@ static void *keep(void *arg)
 
 /* ---- for runs ------------------------------------------------------------------------------ */
 
-struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
+struct brig_run *pool_take(struct pool *pool, const struct brig_spec *spec)
 {
-    struct parked *parked = NULL;
+    struct brig_run *parked = NULL;
     if (spec->values[KEY_OPEN_FILES].set && spec->values[KEY_OPEN_FILES].number < JOB_FILES_LEAST)
         return NULL;
     const char *home = getenv("HOME");
@@ -313,23 +279,22 @@ struct parked *pool_take(struct pool *pool, const struct brig_spec *spec)
     bool same_caller = shape && strcmp(shape->spec->home, home ? home : "") == 0;
     if (same_caller && geteuid() == pool->euid && shape->first) {
         parked = remove_first(shape);
+        pool->taken_at = clock_now();
         /* The first one that is missing is not built at once, beside the run it was taken for. */
         if (shape->ready + 1 == shape->wanted && shape->ready > 0)
-            shape->retry_at = clock_now() + REFILL_AFTER;
+            shape->retry_at = pool->taken_at + REFILL_AFTER;
         else if (shape->ready <= shape->wanted / 2)
             shape->retry_at = 0;
     }
     pthread_mutex_unlock(&pool->lock);
     if (parked && !is_current(parked, spec)) {
-        pool_bury(pool, &parked->spawned);
-        plan_done(&parked->plan);
-        free(parked);
+        pool_bury(pool, parked);
         return NULL;
     }
     return parked;
 }
 
-/* Waking it takes as long as a tenth of a run: only if it would not wake by itself soon enough. */
+/* Only if it would not wake by itself soon enough. */
 static void wake_keeper(struct pool *pool)
 {
     uint64_t next;
@@ -355,20 +320,14 @@ void pool_refill(struct pool *pool)
     pthread_mutex_unlock(&pool->lock);
 }
 
-void pool_bury(struct pool *pool, struct spawned *spawned)
+void pool_bury(struct pool *pool, struct brig_run *run)
 {
-    struct grave *grave = malloc(sizeof *grave);
-    if (!grave) {
-        spawn_end(spawned);
-        return;
-    }
-    grave->spawned = *spawned;
-    *spawned = SPAWNED_NONE;
+    run->deferred = true;
     pthread_mutex_lock(&pool->lock);
     while (pool->grave_count >= GRAVES_MAX && !pool->stop)
         pthread_cond_wait(&pool->changed, &pool->lock);
-    grave->next = pool->graves;
-    pool->graves = grave;
+    run->next = pool->graves;
+    pool->graves = run;
     pool->grave_count++;
     wake_keeper(pool);
     pthread_mutex_unlock(&pool->lock);
@@ -422,7 +381,7 @@ static struct brig_spec *copy_with_home(const struct brig_spec *spec)
 }
 
 /* A shape of its own, with its first cell. */
-static int add_shape(struct pool *pool, const struct brig_spec *spec, struct parked *first,
+static int add_shape(struct pool *pool, const struct brig_spec *spec, struct brig_run *first,
                      struct brig_error *err)
 {
     for (size_t i = 0; i < SHAPES_MAX; i++) {
@@ -455,9 +414,9 @@ int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
     pthread_mutex_lock(&pool->lock);
     bool known = find_shape(pool, spec) != NULL;
     pthread_mutex_unlock(&pool->lock);
-    struct parked *first = NULL;
+    struct brig_run *first = NULL;
     if (!known && cells > 0) { /* so that it is told now if none can be built */
-        first = build(brig, spec, err);
+        first = run_park(brig, spec, err);
         if (!first)
             return -errno;
     }
@@ -476,7 +435,7 @@ int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
         pthread_cond_wait(&pool->changed, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
     if (first)
-        end_parked(first);
+        run_end(first);
     return ret;
 }
 
@@ -503,16 +462,15 @@ void pool_close(struct pool *pool)
     pthread_mutex_unlock(&pool->lock);
     pthread_join(pool->keeper, NULL);
     for (size_t i = 0; i < SHAPES_MAX; i++) {
-        struct parked *parked;
+        struct brig_run *parked;
         while ((parked = remove_first(&pool->shapes[i])))
-            end_parked(parked);
+            run_end(parked);
         brig_spec_free(pool->shapes[i].spec);
     }
     while (pool->graves) {
-        struct grave *grave = pool->graves;
-        pool->graves = grave->next;
-        spawn_end(&grave->spawned);
-        free(grave);
+        struct brig_run *run = pool->graves;
+        pool->graves = run->next;
+        run_end(run);
     }
     pthread_cond_destroy(&pool->changed);
     pthread_mutex_destroy(&pool->lock);

@@ -25,7 +25,7 @@
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
-int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events)
+int run_poll(struct brig_run *run, enum run_source source, int fd, uint32_t events)
 {
     if (run->polled[source])
         return 0;
@@ -36,7 +36,7 @@ int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events)
     return 0;
 }
 
-void run_unpoll(struct brig_run *run, enum source source, int fd)
+void run_unpoll(struct brig_run *run, enum run_source source, int fd)
 {
     if (run->polled[source])
         epoll_ctl(run->epoll, EPOLL_CTL_DEL, fd, NULL);
@@ -142,7 +142,7 @@ void run_read_control(struct brig_run *run)
 static void stream_broken(struct brig_run *run, int stream)
 {
     struct pump_stream *s = &run->pump.streams[stream];
-    run_unpoll(run, (enum source)stream, s->fd);
+    run_unpoll(run, (enum run_source)stream, s->fd);
     fd_close_at(&run->spawned.streams[stream]);
     s->fd = -1;
     if (run->reader_gone_at != NEVER || run->facts.reason != END_NONE)
@@ -155,12 +155,12 @@ static void stream_broken(struct brig_run *run, int stream)
 
 static void close_stream(struct brig_run *run, int stream)
 {
-    run_unpoll(run, (enum source)stream, run->pump.streams[stream].fd);
+    run_unpoll(run, (enum run_source)stream, run->pump.streams[stream].fd);
     fd_close_at(&run->spawned.streams[stream]);
     run->pump.streams[stream].fd = -1;
 }
 
-static enum source sink_of(int stream)
+static enum run_source sink_of(int stream)
 {
     return stream == BRIG_STDOUT ? SOURCE_STDOUT_SINK : SOURCE_STDERR_SINK;
 }
@@ -173,12 +173,12 @@ static void choose_side(struct brig_run *run, int stream)
         stream_broken(run, stream);
     if (pump_waits(&run->pump, stream)) {
         if (s->fd >= 0)
-            run_unpoll(run, (enum source)stream, s->fd);
+            run_unpoll(run, (enum run_source)stream, s->fd);
         run_poll(run, sink_of(stream), s->outlet.fd, EPOLLOUT);
     } else {
         run_unpoll(run, sink_of(stream), s->outlet.fd);
         if (s->fd >= 0 && run->phase < PHASE_DRAINING)
-            run_poll(run, (enum source)stream, s->fd, EPOLLIN);
+            run_poll(run, (enum run_source)stream, s->fd, EPOLLIN);
     }
 }
 
@@ -209,6 +209,10 @@ static size_t read_channel(struct brig_run *run)
 {
     char bytes[4096];
     size_t len = sizeof bytes;
+    if (run->answered) {
+        close_channel(run);
+        return 0;
+    }
     char *space = channel_space(&run->channel, &len);
     ssize_t n = read(run->spawned.channel, space ? space : bytes, len);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -229,7 +233,7 @@ void run_reap_holder(struct brig_run *run)
     owner_done(&run->owner);
 }
 
-static void handle(struct brig_run *run, enum source source)
+static void handle(struct brig_run *run, enum run_source source)
 {
     uint64_t count;
     switch (source) {
@@ -316,7 +320,7 @@ static void begin_draining(struct brig_run *run)
             continue;
         if (ioctl(fd, FIONREAD, &run->left_in_pipe[i]) < 0)
             run->left_in_pipe[i] = 0;
-        run_unpoll(run, (enum source)i, fd); /* from here on only drain() reads it */
+        run_unpoll(run, (enum run_source)i, fd); /* from here on only drain() reads it */
     }
     /* A reader may take its time until the run's own timeout, and always as long as kill-after. */
     uint64_t least = now + run->plan.limits.kill_after_ns;
@@ -432,7 +436,7 @@ int brig_run_step(struct brig_run *run)
         return 1;
     int count = epoll_wait(run->epoll, events, SOURCE_COUNT, 0);
     for (int i = 0; i < count; i++)
-        handle(run, (enum source)events[i].data.u32);
+        handle(run, (enum run_source)events[i].data.u32);
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR && run->phase < PHASE_DRAINING; i++) {
         if (pump_has_more(&run->pump, i) && !(run->moved & 1u << i))
             move_stream(run, i);
@@ -496,8 +500,8 @@ static bool has_unread_output(const struct brig_run *run)
 
 const char *brig_run_answer(struct brig_run *run, size_t *len)
 {
-    bool whole = run->plan.channel && run->spawned.channel < 0 &&
-                 run->channel.state == BRIG_CHANNEL_SENT && run->channel.body.len;
+    bool whole =
+        run->plan.channel && run->channel.state == BRIG_CHANNEL_SENT && run->channel.body.len;
     if (run->phase == PHASE_RUNNING && whole && !run->answered && !has_unread_output(run)) {
         finish_answer(run);
         run->answered = true;
@@ -559,28 +563,44 @@ static void let_go(struct brig_run *run)
     spawn_forget(&run->spawned);
 }
 
-void brig_run_free(struct brig_run *run)
+/* What the caller may notice to be open. */
+static void close_streams(struct brig_run *run)
 {
-    if (!run)
-        return;
-    if (run->pid != getpid())
-        let_go(run);
-    else if (run->answered && run->phase != PHASE_OVER && run->brig->pool &&
-             pool_goes_on(run->brig->pool))
-        run->deferred = true; /* the keeper ends it as well */
-    else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
-        end_at_once(run);
-    run_reap_holder(run);
     feed_done(run);
-    fd_close_at(&run->epoll);
-    fd_close_at(&run->timer);
     pump_done(&run->pump);
     channel_done(&run->channel);
-    if (run->deferred && run->brig->pool)
-        pool_bury(run->brig->pool, &run->spawned);
+}
+
+void run_end(struct brig_run *run)
+{
+    run_reap_holder(run);
+    close_streams(run);
+    fd_close_at(&run->epoll);
+    fd_close_at(&run->timer);
+    if (run->deferred)
+        spawn_end(&run->spawned);
     else
         spawn_done(&run->spawned);
     plan_done(&run->plan);
     free(run->notes);
     free(run);
+}
+
+void brig_run_free(struct brig_run *run)
+{
+    if (!run)
+        return;
+    struct pool *pool = run->brig->pool;
+    if (run->pid != getpid())
+        let_go(run);
+    else if (run->answered && run->phase != PHASE_OVER && pool && pool_goes_on(pool))
+        run->deferred = true;
+    else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
+        end_at_once(run);
+    if (run->deferred && pool) {
+        close_streams(run);
+        pool_bury(pool, run);
+    } else {
+        run_end(run);
+    }
 }

@@ -22,7 +22,7 @@ enum phase {
     PHASE_OVER,
 };
 
-enum source {
+enum run_source {
     SOURCE_STDIN = BRIG_STDIN, /* the guest's stdin takes more */
     SOURCE_STDOUT = BRIG_STDOUT,
     SOURCE_STDERR = BRIG_STDERR,
@@ -54,7 +54,9 @@ struct feed {
 
 struct brig_run {
     struct brig *brig;
-    int pid; /* that started it: a fork of it has only copies to close */
+    struct brig_run *next; /* while it is the pool's */
+    uint64_t built_at;     /* if it was parked */
+    int pid;               /* that started it: a fork of it has only copies to close */
     struct plan plan;
     struct spawned spawned;
     struct owner owner; /* of what the set-up needed; on its way out */
@@ -81,7 +83,7 @@ struct brig_run {
     uint64_t sampled_user, sampled_system;
     bool warm;     /* from a cell that was built ahead */
     bool waited;   /* its guest has waited for its job: a call of a template has, if not warm */
-    bool deferred; /* the keeper ends init and removes the group */
+    bool deferred; /* its end is left to the keeper */
     bool counted;  /* the counters are the last ones */
     bool settled;  /* the group was read and removed */
     bool answered; /* the caller has what the guest sent, and may not wait for more */
@@ -100,12 +102,18 @@ struct brig_run {
     struct brig_error error;
 };
 
-/* run.c; start.c has brig_start() */
+/* start.c, with brig_start() */
+/* A run without its command, which waits for it; NULL with errno. */
+struct brig_run *run_park(struct brig *brig, const struct brig_spec *spec, struct brig_error *err);
+
+/* run.c */
+/* Free it with all that it has; if that was deferred, what still lives is killed first. */
+void run_end(struct brig_run *run);
 void run_push_event(struct brig_run *run, struct brig_event event);
 void run_read_control(struct brig_run *run);
 void run_reap_holder(struct brig_run *run); /* waits for its end, if that is still to come */
-int run_poll(struct brig_run *run, enum source source, int fd, uint32_t events);
-void run_unpoll(struct brig_run *run, enum source source, int fd);
+int run_poll(struct brig_run *run, enum run_source source, int fd, uint32_t events);
+void run_unpoll(struct brig_run *run, enum run_source source, int fd);
 
 /* feed.c */
 int feed_start(struct brig_run *run, struct brig_error *err);

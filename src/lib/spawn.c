@@ -375,7 +375,8 @@ int spawn_park(struct spawned *spawned, struct brig *brig, const struct plan *pl
 /* The words of a job behind its head. Returns how many bytes, or 0 if it is too large. */
 static size_t put_job(char *out, const struct plan *plan)
 {
-    struct init_job head = {(uint32_t)plan->argv.count - 2, (uint32_t)plan->env.count};
+    struct init_job head = {(uint32_t)plan->argv.count - 2, (uint32_t)plan->env.count,
+                            (uint32_t)plan->input_len};
     const struct strings *lists[] = {&plan->argv, &plan->env};
     size_t at = sizeof head;
     if (plan->argv.count + plan->env.count + 4 > JOB_WORDS_MAX)
@@ -413,9 +414,9 @@ int spawn_job(struct spawned *spawned, const struct plan *plan, struct brig_erro
         struct cmsghdr head;
         char space[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct iovec part = {bytes, put_job(bytes, plan)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (part.iov_len == 0)
+    struct iovec parts[] = {{bytes, put_job(bytes, plan)}, {(void *)plan->input, plan->input_len}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    if (parts[0].iov_len == 0)
         return -E2BIG;
     int ret = 0;
     if (!plan->parked_stdin) {
@@ -431,7 +432,6 @@ int spawn_job(struct spawned *spawned, const struct plan *plan, struct brig_erro
     if (ret >= 0 && sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         ret = error_system(err, STAGE, errno, "cannot send the job: %s", error_text(errno));
     ends_done(&ends);
-    fd_close_at(&spawned->job);
     return ret < 0 ? ret : 0;
 }
 

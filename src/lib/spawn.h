@@ -10,7 +10,7 @@ struct spawned {
     int pid; /* of init */
     int pidfd;
     int control;    /* socket to init */
-    int job;        /* socket to a guest that a template forked, until it has its job; -1 */
+    int job;        /* socket to a guest that a template forked, for its job; -1 */
     int feed;       /* the write end of the guest's stdin, or -1 */
     int streams[3]; /* read ends of stdout and stderr by enum brig_stream; [0] is -1 */
     int ends[3];    /* write ends of both, so that their end, which says nothing, wakes nobody */

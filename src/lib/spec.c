@@ -170,6 +170,17 @@ int brig_spec_give_stdin(struct brig_spec *spec, int fd, struct brig_error *err)
     return 0;
 }
 
+int brig_spec_give_input(struct brig_spec *spec, const void *bytes, size_t len,
+                         struct brig_error *err)
+{
+    if (bytes && (len == 0 || len > BRIG_INPUT_MAX))
+        return error_usage(err, STAGE, "input: %zu bytes; it has at least 1 and at most %d", len,
+                           BRIG_INPUT_MAX);
+    spec->input = bytes;
+    spec->input_len = bytes ? len : 0;
+    return 0;
+}
+
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
 /* What is being read, for messages and for the one rule that differs. */

@@ -23,9 +23,11 @@ struct spec_sink {
 struct brig_spec {
     struct spec_value values[KEY_COUNT];
     struct strings command;
-    struct spec_sink sinks[3];      /* by enum brig_stream; [0] is not used */
-    int stdin_fd;                   /* -1: none */
-    bool gives_stdin;               /* the guest gets it, and is not fed from it */
+    struct spec_sink sinks[3]; /* by enum brig_stream; [0] is not used */
+    int stdin_fd;              /* -1: none */
+    bool gives_stdin;          /* the guest gets it, and is not fed from it */
+    const void *input;         /* the caller's; NULL: none */
+    size_t input_len;
     char *home;                     /* the caller's HOME, if it is not to be looked up; NULL */
     struct brig_template *template; /* a call of this one; NULL */
     struct brig_template *serves;   /* what is run is to be this one; NULL */

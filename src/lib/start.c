@@ -152,84 +152,137 @@ static int spawn(struct brig_run *run, struct brig *brig, const struct brig_spec
     return try_spawn(run, brig, spec, brig->no_cell, err);
 }
 
-/* From a cell that was built ahead. Returns 1 if it is, 0 if there is none that fits. */
-static int spawn_warm(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
-                      struct brig_error *err)
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static struct brig_run *new_run(struct brig *brig, struct brig_error *err)
 {
-    struct parked *parked = brig->pool ? pool_take(brig->pool, spec) : NULL;
-    if (!parked)
-        return 0;
-    plan_move(&run->plan, &parked->plan);
-    run->spawned = parked->spawned;
-    free(parked);
-    int ret = plan_make_run(&run->plan, brig, spec, err);
-    bool wrong = ret < 0;
-    if (ret == 0)
-        ret = spawn_job(&run->spawned, &run->plan, NULL);
-    if (ret == 0) {
-        run->warm = run->waited = true;
-        return 1;
+    struct brig_run *run = calloc(1, sizeof *run);
+    if (!run) {
+        errno = -error_memory(err, STAGE);
+        return NULL;
     }
-    pool_bury(brig->pool, &run->spawned);
-    plan_done(&run->plan);
-    return wrong ? ret : 0;
+    run->brig = brig; /* what is zero already is not written again: it is large */
+    run->pid = getpid();
+    run->plan.workdir = run->plan.stdin_fd = run->plan.feed_fd = run->plan.own_feed = -1;
+    run->spawned = SPAWNED_NONE;
+    run->owner = OWNER_NONE;
+    run->pump.streams[BRIG_STDOUT].outlet.fd = run->pump.streams[BRIG_STDERR].outlet.fd = -1;
+    run->feed.source = run->feed.own = -1;
+    run->epoll = run->timer = -1;
+    make_id(run->id);
+    return run;
 }
 
-static int start(struct brig_run *run, struct brig *brig, const struct brig_spec *spec,
-                 struct brig_error *err)
+struct brig_run *run_park(struct brig *brig, const struct brig_spec *spec, struct brig_error *err)
 {
-    run->started = clock_now();
-    run->started_at = clock_calendar();
-    int ret = host_adopt(brig, err);
+    struct brig_run *run = new_run(brig, err);
+    int ret = 0;
+    if (!run)
+        return NULL;
+    if (geteuid() == 0 && !spec->template)
+        ret = owner_start(&run->owner, spec->values[KEY_NETWORK].number != NETWORK_HOST, err);
     if (ret == 0)
-        ret = spawn_warm(run, brig, spec, err);
+        ret = plan_make_cell(&run->plan, brig, spec, NULL, err);
     if (ret == 0)
-        ret = spawn(run, brig, spec, err);
-    if (ret < 0)
-        return ret;
+        ret = plan_park(&run->plan, err);
+    if (ret == 0)
+        ret = spawn_park(&run->spawned, brig, &run->plan, &run->owner, err);
+    run->deferred = ret == 0; /* from here on its end is to kill it */
+    if (ret == 0)
+        ret = poll_sources(run, err);
+    owner_done(&run->owner);
+    if (ret == 0)
+        return run;
+    run_end(run);
+    errno = -ret;
+    return NULL;
+}
+
+/* All that needs no guest. */
+static int prepare(struct brig_run *run, struct brig_error *err)
+{
+    run->started_at = clock_calendar() - (int64_t)(clock_now() - run->started);
     if (run->plan.channel)
         channel_init(&run->channel, run->plan.limits.result_bytes);
-    ret = poll_sources(run, err);
-    if (ret == 0)
-        ret = pump_init(&run->pump, run->plan.sinks, run->spawned.streams,
+    int ret = pump_init(&run->pump, run->plan.sinks, run->spawned.streams,
                         run->plan.limits.output_bytes, run->plan.truncate_output, err);
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR && ret == 0; i++) {
         if (run->plan.redact[i])
             pump_redact(&run->pump, i, run->plan.rules);
     }
+    if (ret == 0) {
+        watch_start(run);
+        watch_arm(run);
+    }
+    return ret;
+}
+
+/* From a cell that was built ahead: *out stays NULL if there is none that fits. The job is sent
+ * last: the guest often runs on this processor, as soon as we wait for it. */
+static int start_warm(struct brig_run **out, struct brig *brig, const struct brig_spec *spec,
+                      uint64_t started, struct brig_error *err)
+{
+    struct brig_run *run = brig->pool ? pool_take(brig->pool, spec) : NULL;
+    if (!run)
+        return 0;
+    run->started = started;
+    run->warm = run->waited = true;
+    run->deferred = false;
+    int ret = plan_make_run(&run->plan, brig, spec, err);
     if (ret == 0)
-        ret = feed_start(run, err);
+        ret = prepare(run, err);
+    bool wrong = ret < 0;
+    if (ret == 0)
+        ret = spawn_job(&run->spawned, &run->plan, NULL);
+    if (ret < 0) {
+        pool_bury(brig->pool, run);
+        return wrong ? ret : 0;
+    }
+    *out = run;
+    return 0;
+}
+
+static int start_cold(struct brig_run **out, struct brig *brig, const struct brig_spec *spec,
+                      uint64_t started, struct brig_error *err)
+{
+    struct brig_run *run = new_run(brig, err);
+    if (!run)
+        return -errno;
+    *out = run;
+    run->started = started;
+    int ret = spawn(run, brig, spec, err);
+    if (ret == 0)
+        ret = poll_sources(run, err);
+    return ret == 0 ? prepare(run, err) : ret;
+}
+
+/* The guest is on its way. */
+static int follow(struct brig_run *run, struct brig_error *err)
+{
+    int ret = feed_start(run, err);
     if (ret == 0 && run->plan.template)
         run->facts.pid = FORKED_PID; /* it told of its start when it was forked */
     else if (ret == 0)
         ret = wait_for_start(run, err);
     if (ret == 0 && !owner_is_gone(&run->owner)) /* the end of the run waits for it in any case */
         (void)run_poll(run, SOURCE_HOLDER, run->owner.pidfd, EPOLLIN);
-    if (ret == 0) {
-        watch_start(run);
-        watch_arm(run);
-    }
     if (run->warm)
-        pool_refill(brig->pool);
+        pool_refill(run->brig->pool);
     return ret;
 }
 
 int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run **out,
                struct brig_error *err)
 {
-    struct brig_run *run = calloc(1, sizeof *run);
-    if (!run)
-        return error_memory(err, STAGE);
-    run->brig = brig; /* what is zero already is not written again: it is large */
-    run->pid = getpid();
-    run->plan.workdir = run->plan.stdin_fd = run->plan.feed_fd = run->plan.own_feed = -1;
-    run->spawned = SPAWNED_NONE;
-    run->owner.pidfd = -1;
-    run->pump.streams[BRIG_STDOUT].outlet.fd = run->pump.streams[BRIG_STDERR].outlet.fd = -1;
-    run->feed.source = run->feed.own = -1;
-    run->epoll = run->timer = -1;
-    make_id(run->id);
-    int ret = start(run, brig, spec, err);
+    const uint64_t started = clock_now();
+    struct brig_run *run = NULL;
+    int ret = host_adopt(brig, err);
+    if (ret == 0)
+        ret = start_warm(&run, brig, spec, started, err);
+    if (ret == 0 && !run)
+        ret = start_cold(&run, brig, spec, started, err);
+    if (ret == 0)
+        ret = follow(run, err);
     if (ret < 0) {
         brig_run_free(run);
         redact_error(spec, err);

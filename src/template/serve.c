@@ -169,8 +169,10 @@ static void run_hook(void (*hook)(void *arg), void *arg)
         hook(arg);
 }
 
-/* Returns 1 in the fork, 0 in the template, or -errno if the template has to end. */
-static int serve_one(int socket, const struct brig_template_hooks *hooks)
+/* Returns 1 in the fork, 0 in the template, or -errno if the template has to end. What the fork
+ * does before its job is there takes nobody's time. */
+static int serve_one(int socket, const struct brig_template_hooks *hooks,
+                     const struct sigaction *child_signal)
 {
     sigset_t all, before;
     int pidfd = -1, count = receive(socket);
@@ -183,6 +185,7 @@ static int serve_one(int socket, const struct brig_template_hooks *hooks)
     long pid = fork_call(&call, &pidfd);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid == 0) {
+        sigaction(SIGCHLD, child_signal, NULL);
         run_hook(hooks->child, hooks->arg);
         fork_wait(&call);
         return 1;
@@ -210,10 +213,12 @@ int brig_template_serve(int socket, const struct brig_template_hooks *hooks,
     sigaction(SIGCHLD, &ignored, &before); /* nobody waits for the forks */
     int ret = reply(socket, 0, -1);
     while (ret == 0)
-        ret = serve_one(socket, hooks ? hooks : &none);
-    sigaction(SIGCHLD, &before, NULL);
-    if (ret < 0)
+        ret = serve_one(socket, hooks ? hooks : &none, &before);
+    if (ret < 0) {
+        sigaction(SIGCHLD, &before, NULL);
         return ret;
-    *job = (struct brig_template_job){call.job.argv, call.job.envp};
+    }
+    *job = (struct brig_template_job){call.job.argv, call.job.envp, call.job.input,
+                                      call.job.input_len};
     return 0;
 }

@@ -54,6 +54,18 @@ def test_user_is_told_what_is_missing(user):
     assert result["limits"]["cpus"] is None, "a limit that does not hold is none"
 
 
+def test_user_init_does_not_hold_stdin(user):
+    """What brig was given to read is not for anybody in the run, unless it is asked for."""
+    with open(os.path.join(user.tmp, "input"), "w+b") as file:
+        process = user.start("--", "sh", "-c", "echo started; sleep 30", stdin=file)
+        assert process.stdout.readline() == b"started\n"
+        init = init_of(process)
+        held = [os.readlink(f"/proc/{init}/fd/{fd}") for fd in os.listdir(f"/proc/{init}/fd")]
+        assert file.name not in held
+    process.terminate()
+    finish(process)
+
+
 def test_user_is_told_what_is_missing_live(user):
     text = message(user.run("-v", "--", "true"))
     assert "not enforced" in text and "cpus" in text

@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "brig.h"
 #include "brig_template.h"
+#include "child/fork.h"
 #include "folder.h"
 
 #define READY_WITHIN (20 * NS_PER_S)
@@ -45,9 +46,14 @@ static int run_job(const struct brig_template_job *job)
     environ = job->envp;
     ssize_t n = read(0, text, sizeof text - 1);
     text[n > 0 ? n : 0] = 0;
+    if (job->input)
+        text[0] = job->input[0];
     switch (text[0]) {
     case 'h': /* who am I? */
         printf("%s %s pid %d loaded %d", job->argv[0], job->envp[0], (int)getpid(), loaded[4096]);
+        break;
+    case 'i': /* what came with the job? */
+        printf("%zu %c%c", job->input_len, job->input[0], job->input[job->input_len - 1]);
         break;
     case 's': /* a command */
         fflush(NULL);
@@ -65,6 +71,12 @@ static int run_job(const struct brig_template_job *job)
             return 1;
         pause();
         break;
+    }
+    case 't': { /* answer twice */
+        static const char one[] = "1\n1", two[] = "1\n2";
+        if (write(3, one, sizeof one - 1) < 0 || read(0, text, 1) != 0 || usleep(200000) < 0)
+            return 1;
+        return write(3, two, sizeof two - 1) > 0 || errno == EPIPE ? 7 : 1;
     }
     case 'c': /* what the C library is told of the processor */
         for (int cpu = 0; cpu < 64; cpu++) {
@@ -88,8 +100,8 @@ static int run_job(const struct brig_template_job *job)
 /* Answer a request with a descriptor that came with it, as if that were the call. */
 static void answer_with(int socket, size_t index)
 {
-    static const uint32_t ready[2] = {1, 0};
-    uint32_t pid[2] = {1, 99};
+    static const uint32_t ready[2] = {FORK_VERSION, 0};
+    uint32_t pid[2] = {FORK_VERSION, 99};
     char request[65536 * 2];
     int fds[32] = {0};
     union {
@@ -138,7 +150,7 @@ static int be_template(const char *how)
     if (strcmp(how, "fool") == 0)
         answer_with(socket, 1);     /* no process at all */
     if (strcmp(how, "liar") == 0) { /* it is ready, and then answers nonsense */
-        static const uint32_t ready[2] = {1, 0}, pid[2] = {1, 99};
+        static const uint32_t ready[2] = {FORK_VERSION, 0}, pid[2] = {FORK_VERSION, 99};
         char request[65536];
         send(socket, ready, sizeof ready, 0);
         recv(socket, request, sizeof request, 0);
@@ -470,6 +482,70 @@ static void test_an_answer_before_the_end(void **state)
     assert_int_equal(kill(pid, 0), -1);
 }
 
+/* Whatever it sends after that: what the caller has been given stays what it sent. */
+static void test_an_answer_and_another_one(void **state)
+{
+    struct bench *b = *state;
+    size_t len = 0;
+    set(b->spec, "channel", "on");
+    serve(b);
+    struct brig_run *run = start_call(b, "t");
+    while (!brig_run_answer(run, &len))
+        assert_int_equal(brig_run_wait(run, 20), 0);
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    const struct brig_result *result = brig_run_result(run);
+    assert_int_equal(result->status, BRIG_EXITED);
+    assert_int_equal(result->output_len, 1);
+    assert_memory_equal(result->output, "1", 1);
+    brig_run_free(run);
+    run = start_call(b, "t"); /* nobody asks */
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_null(brig_run_result(run)->output);
+    brig_run_free(run);
+}
+
+static void check_input(struct bench *b, const char *input, size_t len, const char *wanted)
+{
+    struct brig_run *run = NULL;
+    struct brig_error err = {0};
+    if (brig_spec_give_input(b->spec, input, len, &err) < 0 ||
+        brig_start(b->brig, b->spec, &run, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_int_equal(brig_run_result(run)->out.len, strlen(wanted));
+    assert_memory_equal(brig_run_result(run)->out.data, wanted, strlen(wanted));
+    brig_run_free(run);
+}
+
+static void test_input_that_comes_with_the_job(void **state)
+{
+    static char input[BRIG_INPUT_MAX + 1];
+    struct bench *b = *state;
+    struct brig_run *run = NULL;
+    struct brig_error err = {0};
+    serve(b);
+    memset(input, 'z', sizeof input);
+    input[0] = 'i';
+    for (unsigned ahead = 0; ahead < 2; ahead++) {
+        assert_int_equal(brig_warm(b->brig, b->spec, ahead, NULL), 0);
+        check_input(b, input, 2, "2 iz");
+        check_input(b, input, BRIG_INPUT_MAX, "16384 iz");
+    }
+    assert_int_equal(brig_spec_give_input(b->spec, input, sizeof input, &err), -EINVAL);
+    assert_contains(err.text, "16385 bytes");
+    assert_int_equal(brig_spec_give_input(b->spec, input, 0, NULL), -EINVAL);
+    assert_int_equal(brig_spec_give_input(b->spec, NULL, 0, NULL), 0);
+    run = start_call(b, "h"); /* which is on its stdin again */
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_contains((const char *)brig_run_result(run)->out.data, "pid 3");
+    brig_run_free(run);
+    brig_spec_set_template(b->spec, NULL);
+    assert_int_equal(brig_spec_give_input(b->spec, input, 2, NULL), 0);
+    assert_true(brig_start(b->brig, b->spec, &run, &err) < 0);
+    assert_int_equal(err.fault, BRIG_FAULT_USAGE);
+    assert_contains(err.text, "only a call of a template");
+}
+
 /* Is a pidfd of it open here? */
 static bool is_held(int pid)
 {
@@ -633,6 +709,8 @@ int main(int argc, char **argv)
         TEST(test_forked_ahead),
         TEST(test_an_answer_before_the_end),
         TEST(test_an_answered_call_in_a_fork),
+        TEST(test_an_answer_and_another_one),
+        TEST(test_input_that_comes_with_the_job),
         TEST(test_what_a_call_cannot_have),
         TEST(test_not_ready_with_threads),
         TEST(test_not_ready_with_shared_memory),
