@@ -105,7 +105,7 @@ def print_parts():
         for _ in range(100):
             time.sleep(PAUSE)
             times = [time.monotonic_ns()]
-            job = template._job(time.monotonic_ns, (), {})
+            job = template._try_job(time.monotonic_ns, (), {})
             times.append(time.monotonic_ns())
             run = template._backend.start(job, template._keys, False)
             times.append(time.monotonic_ns())

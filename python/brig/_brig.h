@@ -1,4 +1,4 @@
-/* What the parts of the extension share: the three objects over brig.h and the rules of their
+/* What the parts of the extension share: the four objects over brig.h and the rules of their
  * locks.
  *
  * Locks are taken with the GIL released and let go of before it is taken back, so that nobody who

@@ -208,20 +208,30 @@ static int make_input(const char *bytes, size_t len, struct brig_error *error)
     return fd;
 }
 
-/* The descriptor is part of the start, not of the spec, which several threads may start: one at a
- * time, under host_lock. With `template`, what is started is one. */
-static int start(struct host *self, struct spec *spec, int input, struct brig_run **out,
+/* What the guest reads. */
+struct input {
+    const char *bytes; /* it goes with the job; NULL */
+    size_t len;
+    int fd; /* a memory file; -1 */
+};
+
+/* It is part of the start, not of the spec, which several threads may start: one at a time, under
+ * host_lock. With `template`, what is started is one. */
+static int start(struct host *self, struct spec *spec, struct input input, struct brig_run **out,
                  struct brig_template **template, struct brig_error *error)
 {
     int ret = 0;
-    if (input >= 0)
-        ret = spec->calls ? brig_spec_give_stdin(spec->spec, input, error)
-                          : brig_spec_set_stdin(spec->spec, input, error);
+    if (input.bytes)
+        ret = brig_spec_give_input(spec->spec, input.bytes, input.len, error);
+    else if (input.fd >= 0)
+        ret = spec->calls ? brig_spec_give_stdin(spec->spec, input.fd, error)
+                          : brig_spec_set_stdin(spec->spec, input.fd, error);
     if (ret == 0 && template)
         ret = brig_template_start(self->brig, spec->spec, template, out, error);
     else if (ret == 0)
         ret = brig_start(self->brig, spec->spec, out, error);
     brig_spec_set_stdin(spec->spec, -1, NULL);
+    brig_spec_give_input(spec->spec, NULL, 0, NULL);
     return ret;
 }
 
@@ -232,22 +242,27 @@ static PyObject *start_run(PyObject *object, PyObject *args, struct brig_templat
     struct brig_error error = {0};
     struct brig_run *run = NULL;
     struct spec *spec;
+    struct input input = {.fd = -1};
     const char *bytes;
     Py_ssize_t len;
-    int watch, input = -1;
+    int watch;
     if (!PyArg_ParseTuple(args, "O!z#p", types->spec, &spec, &bytes, &len, &watch) ||
         !host_is_open(self))
         return NULL;
-    if (bytes) {
+    if (bytes && spec->calls && len > 0 && len <= BRIG_INPUT_MAX) {
+        input.bytes = bytes;
+        input.len = (size_t)len;
+    } else if (bytes) {
         PyThreadState *gil = PyEval_SaveThread();
-        input = make_input(bytes, (size_t)len, &error);
+        input.fd = make_input(bytes, (size_t)len, &error);
         PyEval_RestoreThread(gil);
-        if (input < 0)
+        if (input.fd < 0)
             return raise_error(&error);
     }
     struct run *out = run_new(types->run, self);
     if (!out) {
-        close(input);
+        if (input.fd >= 0)
+            close(input.fd);
         return NULL;
     }
     PyThreadState *gil = host_enter(self);
@@ -255,13 +270,13 @@ static PyObject *start_run(PyObject *object, PyObject *args, struct brig_templat
     if (ret == 0 && watch)
         brig_run_watch(run);
     if (ret == 0)
-        run_fill(out, run, input);
+        run_fill(out, run, input.fd);
     host_leave(self, gil);
     if (ret == 0)
         return (PyObject *)out;
     Py_DECREF((PyObject *)out);
-    if (input >= 0)
-        close(input);
+    if (input.fd >= 0)
+        close(input.fd);
     return raise_error(&error);
 }
 

@@ -181,6 +181,14 @@ static int step_unlocked(struct run *self, int *fd)
     return brig_run_step(self->run) ? RUN_OVER : RUN_GOES_ON;
 }
 
+static int fd_of(struct run *self)
+{
+    pthread_mutex_lock(&self->lock);
+    int fd = self->run ? brig_run_fd(self->run) : -1;
+    pthread_mutex_unlock(&self->lock);
+    return fd;
+}
+
 static int64_t now_ms(void)
 {
     struct timespec now;
@@ -203,22 +211,26 @@ static int wait_slice(struct run *self, int64_t until)
     }
 }
 
-/* The same until there is an answer, whose bytes are copied. */
+/* The same until there is an answer, whose bytes are copied. Waits first: just after its start
+ * there is nothing to do for a run. */
 static int wait_answer(struct run *self, int64_t until, struct bytes *answer)
 {
-    for (;;) {
-        struct pollfd ready = {.events = POLLIN};
+    struct pollfd ready = {.fd = fd_of(self), .events = POLLIN};
+    int state = ready.fd >= 0 ? RUN_GOES_ON : RUN_CLOSED;
+    int64_t left = until - now_ms();
+    while (state == RUN_GOES_ON && left > 0 && poll(&ready, 1, (int)left) >= 0) {
         const char *sent = NULL;
         size_t len = 0;
         pthread_mutex_lock(&self->lock);
-        int state = step_unlocked(self, &ready.fd);
+        state = step_unlocked(self, &ready.fd);
         if (state == RUN_GOES_ON && (sent = brig_run_answer(self->run, &len)))
             copy_bytes(answer, sent, len);
         pthread_mutex_unlock(&self->lock);
-        int64_t left = until - now_ms();
-        if (sent || state != RUN_GOES_ON || left <= 0 || poll(&ready, 1, (int)left) < 0)
-            return sent ? RUN_OVER : state;
+        if (sent)
+            return RUN_OVER;
+        left = until - now_ms();
     }
+    return state;
 }
 
 PyDoc_STRVAR(answer_doc,

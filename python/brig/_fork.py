@@ -94,6 +94,9 @@ class ForkBackend:
             template.close()
 
     def _get(self) -> _Started:
+        template = self._template
+        if template is not None and template.lives():
+            return template
         with self._lock:
             if self._closed:
                 raise UsageError("the template is closed", "template")

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
+# What a job begins with: pickled, or marshalled if it is (module, name, arguments, keywords).
 HEAD = b"brig-job 1 " + (sys.implementation.cache_tag or "none").encode() + b"\n"
+HEAD_PLAIN = HEAD.replace(b"job", b"plain-job")
 """What a job begins with: code is only understood by the interpreter version that made it."""
 
 TEXT_MAX = 64 << 10
@@ -142,7 +144,9 @@ def freeze() -> None:
 def run_job(job: bytes, channel: int) -> int:
     """Call the function of a job, and send what came of it; gives the exit code of the process.
 
-    The function's prints go to the streams of the process. Nothing of it is raised here.
+    The function's prints go to the streams of the process. Nothing of it is raised here. The process
+    ends with this: threads that the function left do not go on, and handlers of the interpreter's
+    end, which may be a template's, are not run.
     """
     process = os.getpid()
     try:
@@ -156,19 +160,12 @@ def run_job(job: bytes, channel: int) -> int:
         _flush()
         _send(channel, envelope)
         os.close(channel)  # nothing follows: who waits for it need not wait for our end
+        os.sched_yield()  # nor for this processor
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the caller does not take it, and knows why
             os.write(2, f"brig: the result cannot be sent: {error}\n".encode())
         return SENT_NOTHING
     return code
-
-
-def run_and_exit(job: bytes, channel: int) -> NoReturn:
-    """run_job(), and the end of the process with it: threads that the function left do not go on,
-    and handlers of the interpreter's end, which may be a template's, are not run."""
-    code = run_job(job, channel)
-    _flush()
-    os._exit(code)
 
 
 def _call(job: bytes) -> tuple[bytes, int]:
@@ -224,7 +221,7 @@ def _flush() -> None:
 
 
 def _success(value: Any) -> bytes:
-    return b'{"status":"success","output":%b}' % _value.encode(value).encode()
+    return ('{"status":"success","output":' + _value.encode(value) + "}").encode()
 
 
 def _error(kind: str, text: str, name: str = "", trace: str = "") -> bytes:
@@ -239,9 +236,10 @@ def _cut(text: str) -> str:
 
 
 def _send(channel: int, envelope: bytes) -> None:
-    left = memoryview(b"%d\n%b" % (len(envelope), envelope))
-    while left:
-        left = left[os.write(channel, left) :]
+    message = str(len(envelope)).encode() + b"\n" + envelope
+    sent = os.write(channel, message)
+    while sent < len(message):
+        sent += os.write(channel, memoryview(message)[sent:])
 
 
 def describe(error: BaseException) -> str:
@@ -288,6 +286,11 @@ class _Reader(Unpickler):  # type: ignore[misc]
 
 def load(job: bytes) -> Any:
     """(function, args, keywords) of a job."""
+    if job.startswith(HEAD_PLAIN):
+        module, name, args, keywords = marshal.loads(job[len(HEAD_PLAIN) :])
+        there = sys.modules.get(module) or load_module(module)
+        return getattr(there, name), args, keywords
+
     import io
 
     if not job.startswith(HEAD):
@@ -424,10 +427,11 @@ def serve() -> None:
     as_expected = [b"%b=%b" % variable for variable in expected.items()]
     channel = _take_environment(expected)
     freeze()
-    environment, job = _serve.serve(socket, ready, as_expected)
-    if environment is not None:
-        channel = _take_environment(dict(word.partition(b"=")[::2] for word in environment))
-    run_and_exit(job, channel)
+    _serve.serve(socket, ready, run_job, as_expected, channel, _take_words)
+
+
+def _take_words(environment: list[bytes]) -> int:
+    return _take_environment(dict(word.partition(b"=")[::2] for word in environment))
 
 
 def _take_environment(wanted: dict[bytes, bytes]) -> int:

@@ -129,7 +129,8 @@ def value_of(answer: bytes | None) -> tuple[bool, Any]:
     try:
         envelope = read_json(answer) if answer else None
         if isinstance(envelope, dict) and envelope.get("status") == "success":
-            return True, decode(envelope.get("output"))
+            value = envelope.get("output")
+            return True, decode(value) if isinstance(value, (dict, list)) else value
     except (ValueError, BadValue, RecursionError):
         pass
     return False, None

@@ -50,20 +50,16 @@ static PyObject *list_words(char **words)
     return list;
 }
 
-/* The environment of the call, or None if it is the one that is expected. */
-static PyObject *other_environment(PyObject *expected, char **words)
+static bool is_environment(PyObject *expected, char **words)
 {
     Py_ssize_t count = PyList_Size(expected), i = 0;
     while (i < count && words[i] &&
            strcmp(PyBytes_AsString(PyList_GetItem(expected, i)), words[i]) == 0)
         i++;
-    if (i == count && !words[i])
-        Py_RETURN_NONE;
-    return list_words(words);
+    return i == count && !words[i];
 }
 
-/* All of stdin. */
-static PyObject *read_input(void)
+static PyObject *read_stdin(void)
 {
     struct stat st;
     if (fstat(0, &st) < 0)
@@ -92,32 +88,58 @@ static PyObject *read_input(void)
     return input;
 }
 
-/* For the function, which has no other. */
-static int empty_stdin(void)
+/* All of stdin, which is empty afterwards: the function has no other. */
+static PyObject *take_stdin(void)
 {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int ret = null < 0 ? -1 : dup2(null, 0);
+    PyObject *input = read_stdin();
+    int null = input ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    if (input && (null < 0 || dup2(null, 0) < 0)) {
+        PyErr_SetFromErrno(PyExc_OSError);
+        Py_CLEAR(input);
+    }
     if (null >= 0)
         close(null);
-    if (ret < 0)
-        PyErr_SetFromErrno(PyExc_OSError);
-    return ret;
+    return input;
 }
 
-PyDoc_STRVAR(
-    serve_doc,
-    "serve(socket, ready, expected) -> (environment, input)\n\n"
-    "Fork for each call. Returns in a fork that has its job; ready() was called in it before. "
-    "The environment is None if it is the expected one; stdin is empty, its input was read. "
-    "OSError in the template, at its end.");
+/* The descriptor of the result channel, with the environment of the call taken over. */
+static int take_environment(PyObject *take, PyObject *words)
+{
+    PyObject *channel = words ? PyObject_CallFunctionObjArgs(take, words, NULL) : NULL;
+    long fd = channel ? PyLong_AsLong(channel) : -1;
+    Py_XDECREF(channel);
+    Py_XDECREF(words);
+    return (int)fd;
+}
+
+/* Everything that is not in run() is done here in C: each piece of Python that runs for the first
+ * time in a fork copies pages for it. */
+static void run_call(const struct brig_template_job *job, PyObject *run, int channel)
+{
+    PyObject *input = job->input ? PyBytes_FromStringAndSize(job->input, (Py_ssize_t)job->input_len)
+                                 : take_stdin();
+    PyObject *code =
+        input && channel >= 0 ? PyObject_CallFunction(run, "Oi", input, channel) : NULL;
+    if (!code)
+        PyErr_Print();
+    _exit(code ? (int)PyLong_AsLong(code) : 1);
+}
+
+PyDoc_STRVAR(serve_doc,
+             "serve(socket, ready, run, expected, channel, take)\n\n"
+             "Fork for each call. ready() is called in a fork before its job is there, then "
+             "run(job, channel), whose value is the exit code of the process. "
+             "channel belongs to the expected environment; take(environment) makes another one "
+             "the process's own, and gives its channel. OSError in the template, at its end.");
 
 static PyObject *serve(PyObject *module, PyObject *args)
 {
     struct hooks hooks = {0};
     struct brig_template_job job;
-    PyObject *expected;
-    int socket;
-    if (!PyArg_ParseTuple(args, "iOO!", &socket, &hooks.ready, &PyList_Type, &expected))
+    PyObject *run, *expected, *take;
+    int socket, channel;
+    if (!PyArg_ParseTuple(args, "iOOO!iO", &socket, &hooks.ready, &run, &PyList_Type, &expected,
+                          &channel, &take))
         return NULL;
     const struct brig_template_hooks calls = {before, parent, child, &hooks};
     int ret = brig_template_serve(socket, &calls, &job);
@@ -127,12 +149,10 @@ static PyObject *serve(PyObject *module, PyObject *args)
     }
     if (hooks.failed)
         return NULL;
-    PyObject *input = read_input();
-    if (!input || empty_stdin() < 0) {
-        Py_XDECREF(input);
-        return NULL;
-    }
-    return Py_BuildValue("(NN)", other_environment(expected, job.envp), input);
+    if (!is_environment(expected, job.envp))
+        channel = take_environment(take, list_words(job.envp));
+    run_call(&job, run, channel);
+    return NULL;
 }
 
 PyDoc_STRVAR(rehearse_doc, "rehearse(): what Python does for a fork, without the fork.");

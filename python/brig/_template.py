@@ -22,7 +22,7 @@ from ._closing import AsyncClosing
 from ._errors import BrigSystemError, UsageError
 from ._events import Event
 from ._fork import ForkBackend
-from ._function import NotSendable, pack
+from ._function import NotSendable, pack, pack_plain
 from ._interpreter import PACKAGE, Interpreter
 from ._keeper import keep
 from ._keys import KEYS
@@ -53,10 +53,7 @@ def _make_backend(
 ) -> ForkBackend:
     shown = dict(keys)
     settings = guest_settings(interpreter, preload, shown)
-    settings["trials"] = [  # by value and by reference
-        pack(lambda: None, (), {}, interpreter),
-        pack(os.path.isabs, ("",), {}, interpreter),
-    ]
+    settings["trials"] = [pack(lambda: None, (), {}, interpreter), pack_plain(len, ("",), {}, interpreter)]
     show_interpreter(interpreter, shown)
     return ForkBackend(interpreter.command(), shown, keys, marshal.dumps(settings), parked, calls)
 
@@ -167,7 +164,8 @@ class Template(AsyncClosing):
         job = self._try_job(function, args, keywords)
         if isinstance(job, Outcome):
             return job.check()
-        with self._pool._place():
+        self._pool._enter()
+        try:
             raw = self._start(job, False)
             try:
                 there, value = value_of(raw.answer())
@@ -177,6 +175,8 @@ class Template(AsyncClosing):
                 return self._outcome(_result_of(lambda: make_result(raw))).check()
             finally:
                 raw.close()
+        finally:
+            self._pool._leave()
 
     async def acall(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """call() for an event loop. When the task is cancelled, nothing of the call is left when
@@ -268,16 +268,16 @@ class Template(AsyncClosing):
 
     # ---- inside ----
 
-    def _job(self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
-        if not callable(function):
-            raise TypeError(f"{type(function).__name__} cannot be called")
-        return pack(function, args, keywords, self._interpreter)
-
     def _try_job(
         self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> bytes | Outcome:
+        plain = pack_plain(function, args, keywords, self._interpreter)
+        if plain is not None:
+            return plain
+        if not callable(function):
+            raise TypeError(f"{type(function).__name__} cannot be called")
         try:
-            return self._job(function, args, keywords)
+            return pack(function, args, keywords, self._interpreter)
         except NotSendable as error:
             return not_started("unsendable", str(error))
 

@@ -93,8 +93,11 @@ class _Misfit(Exception):
 
 def encode(value: Any) -> str:
     """The value as JSON. NotSendable names what cannot be sent."""
+    atom = _ATOMS.get(type(value))
     parts: list[str] = []
     try:
+        if atom is not None:
+            return atom(value)
         _Writer(parts.append).write(value, 0)
     except RecursionError:
         raise NotSendable("the result is nested too deeply") from None
