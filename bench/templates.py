@@ -12,6 +12,7 @@ import sys
 import time
 
 import brig
+from brig._outcome import value_of
 
 MODULES = ["json", "asyncio", "ssl", "http.client", "sqlite3", "decimal"]
 IMPORTS = "import " + ", ".join(MODULES)
@@ -100,26 +101,29 @@ def memory_of_interpreters():
 
 def print_parts():
     """Each row: least and median. A whole run is a call that waits for the end of its process."""
-    rows = {"the job": [], "start": [], "until the function": [], "until the value": [], "in all": [], "a whole run": []}
+    names = ("the job", "until the function", "until the answer", "the value", "in all", "a whole run", "posix_spawn")
+    rows = {name: [] for name in names}
+    now = time.monotonic_ns
     with brig.Template(preload=MODULES, parked=4) as template:
-        for _ in range(100):
+        for _ in range(200):
             time.sleep(PAUSE)
-            times = [time.monotonic_ns()]
-            job = template._try_job(time.monotonic_ns, (), {})
-            times.append(time.monotonic_ns())
-            run = template._backend.start(job, template._keys, False)
-            times.append(time.monotonic_ns())
-            answer = run.answer()
-            times.append(time.monotonic_ns())
+            times = [now()]
+            job = template._try_job(now, (), {})
+            times.append(now())
+            run, answer = template._backend.call(job, template._keys)
+            times.append(now())
+            there, called = value_of(answer)
+            times.append(now())
             run.close()
-            if answer:
-                times.insert(3, json.loads(answer)["output"])
-                for name, taken in zip(rows, (*(b - a for a, b in zip(times, times[1:])), times[-1] - times[0])):
+            if there:
+                times.insert(2, called)
+                for name, taken in zip(names, (*(b - a for a, b in zip(times, times[1:])), times[-1] - times[0])):
                     rows[name].append(taken / 1000)
-            time.sleep(PAUSE)
-            began = time.monotonic_ns()
-            template.try_call(time.monotonic_ns)
-            rows["a whole run"].append((time.monotonic_ns() - began) / 1000)
+            for name, call in (("a whole run", lambda: template.try_call(now)), ("posix_spawn", spawn_true)):
+                time.sleep(PAUSE)
+                began = now()
+                call()
+                rows[name].append((now() - began) / 1000)
     for name, taken in rows.items():
         taken.sort()
         print(f"{name:20} {taken[0]:6.0f} {taken[len(taken) // 2]:6.0f}")

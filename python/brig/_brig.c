@@ -128,8 +128,17 @@ static int module_clear(PyObject *module)
     return 0;
 }
 
+PyDoc_STRVAR(plain_job_doc, "plain_job(head, args, keywords) -> bytes | None: the job with that "
+                            "head, if the arguments are plain ones (_plain.h).");
+PyDoc_STRVAR(plain_value_doc, "plain_value(answer, head): the value in it, if it is a plain one; "
+                              "else NotImplemented.");
+
+#define FAST(function) ((PyCFunction)(void (*)(void))(function))
+
 static PyMethodDef methods[] = {
     {"keys", module_keys, METH_NOARGS, keys_doc},
+    {"plain_job", FAST(plain_job), METH_FASTCALL, plain_job_doc},
+    {"plain_value", FAST(plain_value), METH_FASTCALL, plain_value_doc},
     {NULL, NULL, 0, NULL},
 };
 

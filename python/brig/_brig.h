@@ -55,6 +55,10 @@ void runs_before_fork(void);
 void runs_after_fork_here(void);
 void runs_after_fork_there(void);
 
+/* _plain.c: functions of the module. */
+PyObject *plain_job(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *plain_value(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
 /* The types, of this module. */
 struct types {
     PyObject *spec, *host, *run, *template;
@@ -70,5 +74,8 @@ PyObject *raise_usage(const char *text);
  * comes between the start and its being known. It owns both from there on. */
 struct run *run_new(PyObject *type, struct host *host);
 void run_fill(struct run *self, struct brig_run *run, int input);
+
+/* Its method answer(). */
+PyObject *run_answer(PyObject *object, PyObject *unused);
 
 #endif

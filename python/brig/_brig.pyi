@@ -1,12 +1,14 @@
 """The extension over libbrig (_brig.c): for the modules of this package alone."""
 
-from typing import final
+from typing import Any, final
 
 version: str
 
 def keys() -> list[
     tuple[str, str, str | None, str | None, str | None, str, str | None, bool]
 ]: ...
+def plain_job(head: bytes, args: tuple[Any, ...], keywords: dict[str, Any], /) -> bytes | None: ...
+def plain_value(answer: bytes, head: bytes, /) -> Any: ...
 @final
 class Spec:
     def __new__(
@@ -18,6 +20,7 @@ class Spec:
 class Host:
     def __new__(cls) -> Host: ...
     def start(self, spec: Spec, input: bytes | None, watch: bool, /) -> Run: ...
+    def call(self, spec: Spec, input: bytes | None, /) -> tuple[Run, bytes | None]: ...
     def start_template(
         self, spec: Spec, input: bytes | None, watch: bool, /
     ) -> tuple[Run, Template]: ...

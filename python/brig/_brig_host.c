@@ -245,8 +245,8 @@ static PyObject *start_run(PyObject *object, PyObject *args, struct brig_templat
     struct input input = {.fd = -1};
     const char *bytes;
     Py_ssize_t len;
-    int watch;
-    if (!PyArg_ParseTuple(args, "O!z#p", types->spec, &spec, &bytes, &len, &watch) ||
+    int watch = 0;
+    if (!PyArg_ParseTuple(args, "O!z#|p", types->spec, &spec, &bytes, &len, &watch) ||
         !host_is_open(self))
         return NULL;
     if (bytes && spec->calls && len > 0 && len <= BRIG_INPUT_MAX) {
@@ -285,6 +285,19 @@ PyDoc_STRVAR(start_doc, "start(spec, input, watch) -> Run; input: bytes or None.
 static PyObject *host_start(PyObject *object, PyObject *args)
 {
     return start_run(object, args, NULL);
+}
+
+PyDoc_STRVAR(call_doc,
+             "call(spec, input) -> (Run, bytes | None): start(), and the run's answer().");
+
+static PyObject *host_call(PyObject *object, PyObject *args)
+{
+    PyObject *run = start_run(object, args, NULL);
+    PyObject *answer = run ? run_answer(run, NULL) : NULL;
+    PyObject *both = answer ? PyTuple_Pack(2, run, answer) : NULL;
+    Py_XDECREF(answer);
+    Py_XDECREF(run); /* which ends it, if there is nobody to give it to */
+    return both;
 }
 
 PyDoc_STRVAR(start_template_doc,
@@ -338,6 +351,7 @@ static PyObject *host_warm_ready(PyObject *object, PyObject *args)
 
 static PyMethodDef host_methods[] = {
     {"start", host_start, METH_VARARGS, start_doc},
+    {"call", host_call, METH_VARARGS, call_doc},
     {"start_template", host_start_template, METH_VARARGS, start_template_doc},
     {"warm", host_warm, METH_VARARGS, warm_doc},
     {"warm_ready", host_warm_ready, METH_VARARGS, warm_ready_doc},

@@ -237,7 +237,7 @@ PyDoc_STRVAR(answer_doc,
              "answer() -> bytes | None: what the guest sent, as soon as it is whole, or "
              "None when the run is over first.");
 
-static PyObject *run_answer(PyObject *object, PyObject *unused)
+PyObject *run_answer(PyObject *object, PyObject *unused)
 {
     struct run *self = (struct run *)object;
     struct bytes answer = {0};

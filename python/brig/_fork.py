@@ -75,11 +75,25 @@ class ForkBackend:
     def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
         template = self._get()
         try:
-            return get_host().start(template.spec_of(keys), job, watch)
+            return template.host.start(template.spec_of(keys), job, watch)
         except BrigSystemError:
-            if template.lives(0.3):
-                raise
-        return get_host().start(self._get().spec_of(keys), job, watch)  # it had just died
+            template = self._another_than(template)
+        return template.host.start(template.spec_of(keys), job, watch)
+
+    def call(self, job: bytes, keys: Mapping[str, Any]) -> tuple[_brig.Run, bytes | None]:
+        """start(), and what the guest answered before its end, if it did."""
+        template = self._get()
+        try:
+            return template.host.call(template.spec_of(keys), job)
+        except BrigSystemError:
+            template = self._another_than(template)
+        return template.host.call(template.spec_of(keys), job)
+
+    def _another_than(self, template: _Started) -> _Started:
+        """For a call that was not started, because the template had just died. Else its error goes on."""
+        if template.lives(0.3):
+            raise
+        return self._get()
 
     def why_it_ended(self) -> str | None:
         """In words, if the template is not there any more."""
@@ -95,7 +109,7 @@ class ForkBackend:
 
     def _get(self) -> _Started:
         template = self._template
-        if template is not None and template.lives():
+        if template is not None and not template.run._over:
             return template
         with self._lock:
             if self._closed:
@@ -137,8 +151,9 @@ class _Started:
         self, raw: _brig.Run, template: _brig.Template, keys: Mapping[str, Any], parked: int
     ) -> None:
         self._template = template
-        self._run = Run(raw)
-        keep(self._run)
+        self.host = get_host()
+        self.run = Run(raw)
+        keep(self.run)
         self._specs: dict[int, tuple[Mapping[str, Any], _brig.Spec]] = {}
         self._parked: _brig.Spec | None = None
         try:
@@ -161,7 +176,7 @@ class _Started:
                     raise RefusedError(f"preload: took longer than {OPEN_WITHIN:.0f} s", "template")
                 poll.poll(100)
         except BrigSystemError:
-            result = self._run.wait(10)
+            result = self.run.wait(10)
             text = _refusal(result) or f"preload: {_end_of(result)}"
             raise RefusedError(text, "template") from None
 
@@ -180,9 +195,9 @@ class _Started:
     def lives(self, patience: float = 0) -> bool:
         """Does it? With patience, its end may be on its way."""
         if not patience:
-            return not self._run.is_over()
+            return not self.run.is_over()
         try:
-            self._run.wait(patience)
+            self.run.wait(patience)
         except TimeoutError:
             return True
         except BrigSystemError:  # its init was killed
@@ -191,16 +206,16 @@ class _Started:
 
     def end(self) -> str:
         try:
-            return f"the template has ended: {_end_of(self._run.wait(10))}"
+            return f"the template has ended: {_end_of(self.run.wait(10))}"
         except BrigSystemError as error:
             return f"the template has ended: {error}"
 
     def close(self) -> None:
         if self._parked is not None:
             get_host().warm(self._parked, 0)
-        self._run.cancel("the template is closed")
-        self._run.cancel()  # it has nothing to save
-        self._run.close()
+        self.run.cancel("the template is closed")
+        self.run.cancel()  # it has nothing to save
+        self.run.close()
 
 
 def _refusal(result: Result) -> str | None:

@@ -20,9 +20,9 @@ import pickle
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Dict, Tuple, TypeVar
 
-from . import _guest
+from . import _brig, _guest
 from ._interpreter import Interpreter
 
 JOB_MAX = 256 << 20
@@ -40,7 +40,7 @@ OWN_OF_CLASSES = frozenset(
 EXPLAIN_DEPTH = 6
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
-_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes))
+NAMES_MAX = 256
 
 
 class NotSendable(Exception):
@@ -67,24 +67,35 @@ def pack(
     return packed
 
 
+class Names(Dict[Any, Tuple[Dict[str, Any], str, bytes]]):
+    """Under which name the guest finds a function: the module's variables, its name there, and what
+    its plain jobs begin with. Filled as it is asked; nothing is in the variables of what goes by value."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        super().__init__()
+        self._interpreter = interpreter
+
+    def __missing__(self, function: Any) -> tuple[dict[str, Any], str, bytes]:
+        module, name = function.__module__, function.__qualname__
+        there = sys.modules.get(module)
+        known = type(there) is types.ModuleType and self._interpreter.imports(module)
+        variables = vars(there) if known and name.isidentifier() else {}
+        head = b"%b%b\0%b\0" % (_guest.HEAD_PLAIN, module.encode(), name.encode()) if variables else b""
+        if len(self) >= NAMES_MAX:
+            self.clear()
+        self[function] = variables, name, head
+        return self[function]
+
+
 def pack_plain(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    keywords: dict[str, Any],
-    interpreter: Interpreter,
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], names: Names
 ) -> bytes | None:
     """pack() of a function that the guest has, with arguments without a structure: most calls, and
     much less to do for both sides. None if it is anything else."""
     if type(function) not in FUNCTIONS:
         return None
-    if not (_PLAIN.issuperset(map(type, args)) and _PLAIN.issuperset(map(type, keywords.values()))):
-        return None
-    module, name = function.__module__, function.__qualname__
-    there = sys.modules.get(module)
-    if getattr(there, name, None) is not function or not interpreter.imports(module):
-        return None
-    packed = _guest.HEAD_PLAIN + marshal.dumps((module, name, args, keywords))
-    return packed if len(packed) <= JOB_MAX else None
+    variables, name, head = names[function]
+    return _brig.plain_job(head, args, keywords) if variables.get(name) is function else None
 
 
 def _pack(value: Any, interpreter: Interpreter) -> bytes:

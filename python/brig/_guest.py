@@ -28,12 +28,21 @@ else:
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, Tuple, Union
 
-# What a job begins with: pickled, or marshalled if it is (module, name, arguments, keywords).
+    Job = Union[bytes, Tuple[Any, tuple[Any, ...], dict[str, Any]]]
+    """As it was packed; or if it was a plain one, (function, args, keywords)."""
+
 HEAD = b"brig-job 1 " + (sys.implementation.cache_tag or "none").encode() + b"\n"
 HEAD_PLAIN = HEAD.replace(b"job", b"plain-job")
-"""What a job begins with: code is only understood by the interpreter version that made it."""
+"""What a job begins with: code is only understood by the interpreter version that made it. A plain one
+(_plain.h) has been read before it comes to run_job()."""
+
+plain_answer: Callable[[str, Any], bytes | None] = lambda head, value: None
+"""In a template, _serve's."""
+
+SUCCESS = '{"status":"success","output":'
+"""What the envelope of a value begins with; a brace ends it."""
 
 TEXT_MAX = 64 << 10
 """Of the text of an exception, and of its traceback."""
@@ -141,7 +150,7 @@ def freeze() -> None:
 # ---- a call ----
 
 
-def run_job(job: bytes, channel: int) -> int:
+def run_job(job: Job, channel: int) -> int:
     """Call the function of a job, and send what came of it; gives the exit code of the process.
 
     The function's prints go to the streams of the process. Nothing of it is raised here. The process
@@ -150,15 +159,15 @@ def run_job(job: bytes, channel: int) -> int:
     """
     process = os.getpid()
     try:
-        envelope, code = _call(job)
+        message, code = _call(job)
     except BaseException as error:  # of a function that raises while it is asked what it raised
         text = f"{type(error).__name__}, while its result was looked at"
-        envelope, code = _error("raised", text), RAISED
+        message, code = _error("raised", text), RAISED
     if os.getpid() != process:
         return 0  # a fork that the function made came back as well: the result is not its to send
     try:
         _flush()
-        _send(channel, envelope)
+        _send(channel, message)
         os.close(channel)  # nothing follows: who waits for it need not wait for our end
         os.sched_yield()  # nor for this processor
     except OSError as error:
@@ -168,9 +177,11 @@ def run_job(job: bytes, channel: int) -> int:
     return code
 
 
-def _call(job: bytes) -> tuple[bytes, int]:
+def _call(job: Job) -> tuple[bytes, int]:
     try:
-        function, args, keywords = load(job)
+        function, args, keywords = load(job) if type(job) is bytes else job
+        if type(function) is tuple:
+            function = getattr(load_module(function[0]), function[1])
     except BaseException as error:
         text = f"the function cannot be rebuilt in the guest: {describe(error)}"
         return _error("unsendable", text, "", _trace(error)), RAISED
@@ -221,13 +232,17 @@ def _flush() -> None:
 
 
 def _success(value: Any) -> bytes:
-    return ('{"status":"success","output":' + _value.encode(value) + "}").encode()
+    return plain_answer(SUCCESS, value) or _frame((SUCCESS + _value.encode(value) + "}").encode())
 
 
 def _error(kind: str, text: str, name: str = "", trace: str = "") -> bytes:
     metadata = {"kind": kind, "type": _cut(name), "traceback": _cut(trace)}
     envelope = {"status": "error", "error": _cut(text), "metadata": metadata}
-    return _value.encode(envelope).encode()
+    return _frame(_value.encode(envelope).encode())
+
+
+def _frame(envelope: bytes) -> bytes:
+    return str(len(envelope)).encode() + b"\n" + envelope
 
 
 def _cut(text: str) -> str:
@@ -235,8 +250,7 @@ def _cut(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _send(channel: int, envelope: bytes) -> None:
-    message = str(len(envelope)).encode() + b"\n" + envelope
+def _send(channel: int, message: bytes) -> None:
     sent = os.write(channel, message)
     while sent < len(message):
         sent += os.write(channel, memoryview(message)[sent:])
@@ -286,11 +300,6 @@ class _Reader(Unpickler):  # type: ignore[misc]
 
 def load(job: bytes) -> Any:
     """(function, args, keywords) of a job."""
-    if job.startswith(HEAD_PLAIN):
-        module, name, args, keywords = marshal.loads(job[len(HEAD_PLAIN) :])
-        there = sys.modules.get(module) or load_module(module)
-        return getattr(there, name), args, keywords
-
     import io
 
     if not job.startswith(HEAD):
@@ -401,6 +410,8 @@ def serve() -> None:
     """A template: reads its settings from stdin, makes itself ready, and forks for each call."""
     import _serve  # type: ignore[import]
 
+    global plain_answer
+    plain_answer = _serve.plain_answer
     socket = int(os.environ.pop("BRIG_TEMPLATE_FD"))
     expected = dict(os.environb)  # by most calls
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
@@ -417,7 +428,7 @@ def serve() -> None:
         os.chdir(settings["cwd"])
         _new_randomness()
         for trial in settings["trials"]:
-            run_job(trial, os.open(os.devnull, os.O_WRONLY))
+            run_job(_serve.load(HEAD_PLAIN, trial), os.open(os.devnull, os.O_WRONLY))
 
     # Until the interpreter has adapted the code of a call to it: it writes to the code when it does,
     # and each fork would do that again, in pages that it would have to copy for it.
@@ -427,7 +438,7 @@ def serve() -> None:
     as_expected = [b"%b=%b" % variable for variable in expected.items()]
     channel = _take_environment(expected)
     freeze()
-    _serve.serve(socket, ready, run_job, as_expected, channel, _take_words)
+    _serve.serve(socket, ready, run_job, HEAD_PLAIN, as_expected, channel, _take_words)
 
 
 def _take_words(environment: list[bytes]) -> int:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Literal
 
-from ._result import Result, read_json
+from . import _brig
+from ._guest import SUCCESS
+from ._result import Result, read_json_at
 from ._value import BadValue, decode
 
 Kind = Literal[
@@ -31,6 +33,7 @@ Kind = Literal[
 
 # What the guest itself may say about its end.
 _SAID_BY_GUEST = ("raised", "exited", "unserialisable", "unsendable", "template")
+_SUCCESS = SUCCESS.encode()
 _NOTHING_SENT = "no result was sent"  # channel.c
 
 
@@ -126,14 +129,18 @@ def outcome_of(result: Result) -> Outcome:
 def value_of(answer: bytes | None) -> tuple[bool, Any]:
     """(True, the value) of what a guest has sent, before its run is over; (False, None) if there is
     more to be said about it."""
+    if answer is None:
+        return False, None
+    value = _brig.plain_value(answer, _SUCCESS)
+    if value is not NotImplemented:
+        return True, value
+    if not answer.startswith(_SUCCESS):
+        return False, None
     try:
-        envelope = read_json(answer) if answer else None
-        if isinstance(envelope, dict) and envelope.get("status") == "success":
-            value = envelope.get("output")
-            return True, decode(value) if isinstance(value, (dict, list)) else value
+        value, rest = read_json_at(answer, len(_SUCCESS))
+        return (True, decode(value)) if rest == "}" else (False, None)
     except (ValueError, BadValue, RecursionError):
-        pass
-    return False, None
+        return False, None
 
 
 def _silent(result: Result) -> tuple[Kind, str]:

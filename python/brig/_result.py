@@ -174,17 +174,24 @@ VALUES_MAX = 2_000_000
 """In one result: a value of three bytes takes some fifty here."""
 
 
-def read_json(sent: bytes) -> Any:
-    """The guest's JSON. The library has seen that it is JSON; ValueError or RecursionError if Python
-    does not take it, or it would take too much memory."""
+def read_json_at(sent: bytes, start: int) -> tuple[Any, str]:
+    """The value that begins there in a guest's JSON, and what follows it. The library has seen that it
+    is JSON; ValueError or RecursionError if Python does not take it, or it would take too much memory."""
     if len(sent) > VALUES_MAX:  # each takes a byte, and one to part it from the next
         outside = re.sub(rb'"[^"\\]*(?:\\.[^"\\]*)*"', b"", sent)
         if sum(outside.count(mark) for mark in (b",", b"[", b"{")) > VALUES_MAX:
             raise ValueError(f"it has more than {VALUES_MAX} values")
-    return _decoder.raw_decode(sent.decode().lstrip(" \t\n\r"))[0]
+    text = sent.decode()
+    value, end = _decoder.raw_decode(text, start)
+    return value, text[end:]
 
 
-_decoder = json.JSONDecoder()  # the rest of json.loads() takes longer than this
+_decoder = json.JSONDecoder()
+
+
+def read_json(sent: bytes) -> Any:
+    """All of a guest's JSON."""
+    return read_json_at(sent, len(sent) - len(sent.lstrip(b" \t\n\r")))[0]
 
 
 def _read_sent(sent: bytes | None) -> tuple[Any, str | None]:

@@ -1,7 +1,5 @@
 /* In a template: Python's part of brig_template_serve(). A module of its own, without libbrig: it
  * is for the guest, and imported there from its file alone. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -10,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "_plain_guest.h"
 #include "brig_template.h"
 
 #define INPUT_FIRST 65536 /* bytes of an input whose size is not known */
@@ -112,23 +111,45 @@ static int take_environment(PyObject *take, PyObject *words)
     return (int)fd;
 }
 
+static PyObject *load_job(PyObject *head, const char *bytes, size_t len)
+{
+    const char *plain = PyBytes_AsString(head);
+    size_t skip = (size_t)PyBytes_Size(head);
+    if (plain && len >= skip && memcmp(bytes, plain, skip) == 0)
+        return plain_load(bytes + skip, len - skip);
+    return PyBytes_FromStringAndSize(bytes, (Py_ssize_t)len);
+}
+
+PyDoc_STRVAR(load_doc,
+             "load(head, job): (function, args, keywords) of a job with the head of plain "
+             "ones, with (module, name) for what is not there; or the job as it is.");
+
+static PyObject *load(PyObject *module, PyObject *args)
+{
+    PyObject *head;
+    const char *bytes;
+    Py_ssize_t len;
+    if (!PyArg_ParseTuple(args, "Sy#", &head, &bytes, &len))
+        return NULL;
+    return load_job(head, bytes, (size_t)len);
+}
+
 /* Everything that is not in run() is done here in C: each piece of Python that runs for the first
  * time in a fork copies pages for it. */
-static void run_call(const struct brig_template_job *job, PyObject *run, int channel)
+static void run_call(const struct brig_template_job *call, PyObject *head, PyObject *run,
+                     int channel)
 {
-    PyObject *input = job->input ? PyBytes_FromStringAndSize(job->input, (Py_ssize_t)job->input_len)
-                                 : take_stdin();
-    PyObject *code =
-        input && channel >= 0 ? PyObject_CallFunction(run, "Oi", input, channel) : NULL;
+    PyObject *job = call->input ? load_job(head, call->input, call->input_len) : take_stdin();
+    PyObject *code = job && channel >= 0 ? PyObject_CallFunction(run, "Oi", job, channel) : NULL;
     if (!code)
         PyErr_Print();
     _exit(code ? (int)PyLong_AsLong(code) : 1);
 }
 
 PyDoc_STRVAR(serve_doc,
-             "serve(socket, ready, run, expected, channel, take)\n\n"
+             "serve(socket, ready, run, head, expected, channel, take)\n\n"
              "Fork for each call. ready() is called in a fork before its job is there, then "
-             "run(job, channel), whose value is the exit code of the process. "
+             "run(load(head, job), channel), whose value is the exit code of the process. "
              "channel belongs to the expected environment; take(environment) makes another one "
              "the process's own, and gives its channel. OSError in the template, at its end.");
 
@@ -136,10 +157,10 @@ static PyObject *serve(PyObject *module, PyObject *args)
 {
     struct hooks hooks = {0};
     struct brig_template_job job;
-    PyObject *run, *expected, *take;
+    PyObject *run, *head, *expected, *take;
     int socket, channel;
-    if (!PyArg_ParseTuple(args, "iOOO!iO", &socket, &hooks.ready, &run, &PyList_Type, &expected,
-                          &channel, &take))
+    if (!PyArg_ParseTuple(args, "iOOSO!iO", &socket, &hooks.ready, &run, &head, &PyList_Type,
+                          &expected, &channel, &take))
         return NULL;
     const struct brig_template_hooks calls = {before, parent, child, &hooks};
     int ret = brig_template_serve(socket, &calls, &job);
@@ -151,7 +172,7 @@ static PyObject *serve(PyObject *module, PyObject *args)
         return NULL;
     if (!is_environment(expected, job.envp))
         channel = take_environment(take, list_words(job.envp));
-    run_call(&job, run, channel);
+    run_call(&job, head, run, channel);
     return NULL;
 }
 
@@ -165,8 +186,14 @@ static PyObject *rehearse(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(answer_doc,
+             "plain_answer(head, value) -> bytes | None: all that is to be sent, if the "
+             "value is a plain one.");
+
 static PyMethodDef methods[] = {
     {"serve", serve, METH_VARARGS, serve_doc},
+    {"load", load, METH_VARARGS, load_doc},
+    {"plain_answer", (PyCFunction)(void (*)(void))plain_answer, METH_FASTCALL, answer_doc},
     {"rehearse", rehearse, METH_NOARGS, rehearse_doc},
     {NULL, NULL, 0, NULL},
 };

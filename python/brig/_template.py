@@ -22,7 +22,7 @@ from ._closing import AsyncClosing
 from ._errors import BrigSystemError, UsageError
 from ._events import Event
 from ._fork import ForkBackend
-from ._function import NotSendable, pack, pack_plain
+from ._function import Names, NotSendable, pack, pack_plain
 from ._interpreter import PACKAGE, Interpreter
 from ._keeper import keep
 from ._keys import KEYS
@@ -53,7 +53,10 @@ def _make_backend(
 ) -> ForkBackend:
     shown = dict(keys)
     settings = guest_settings(interpreter, preload, shown)
-    settings["trials"] = [pack(lambda: None, (), {}, interpreter), pack_plain(len, ("",), {}, interpreter)]
+    settings["trials"] = [
+        pack(lambda: None, (), {}, interpreter),
+        pack_plain(pow, (10, 3), {}, Names(interpreter)),
+    ]
     show_interpreter(interpreter, shown)
     return ForkBackend(interpreter.command(), shown, keys, marshal.dumps(settings), parked, calls)
 
@@ -139,6 +142,7 @@ class Template(AsyncClosing):
         self._keys = keys
         self._pool = Pool(max_concurrent)
         self._interpreter = Interpreter(paths)
+        self._names = Names(self._interpreter)
         self._backend = _make_backend(self._interpreter, names, keys, parked, max_concurrent)
         self._closed = False
 
@@ -166,9 +170,10 @@ class Template(AsyncClosing):
             return job.check()
         self._pool._enter()
         try:
-            raw = self._start(job, False)
+            self._check_open()
+            raw, answer = self._backend.call(job, self._keys)
             try:
-                there, value = value_of(raw.answer())
+                there, value = value_of(answer)
                 if there:
                     return value
                 raw.wait(None)
@@ -271,7 +276,7 @@ class Template(AsyncClosing):
     def _try_job(
         self, function: Function, args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> bytes | Outcome:
-        plain = pack_plain(function, args, keywords, self._interpreter)
+        plain = pack_plain(function, args, keywords, self._names)
         if plain is not None:
             return plain
         if not callable(function):

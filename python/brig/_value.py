@@ -316,7 +316,7 @@ def _element_size(dtype: str) -> int:
 
 def decode(value: Any) -> Any:
     """The value, from what json.loads() made of the text; BadValue if encode() did not write it."""
-    return _decode(value, 0)
+    return value if type(value) in _ATOMS else _decode(value, 0)
 
 
 def _decode(value: Any, depth: int) -> Any:

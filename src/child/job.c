@@ -32,7 +32,7 @@ struct passed_fd {
 #define SOL_SOCKET_      1
 #define SCM_RIGHTS_      1
 
-static char bytes[JOB_SIZE_MAX + JOB_INPUT_MAX] __attribute__((aligned(8)));
+static char bytes[JOB_SIZE_MAX + JOB_INPUT_MAX] __attribute__((aligned(4096)));
 static char *words[JOB_WORDS_MAX];
 
 /* Take `count` texts off the job, and put NULL behind them. False if there are fewer. */
@@ -79,6 +79,8 @@ long job_receive(int socket, struct job *job)
     message.parts = (void *)&part;
     message.part_count = 1;
     long len;
+    *(volatile char *)bytes = 0; /* its memory is there when the job comes */
+    *(char *volatile *)words = 0;
     do
         len = sys3(__NR_recvmsg, socket, &message, MSG_CMSG_CLOEXEC);
     while (len == -EINTR);

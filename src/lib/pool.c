@@ -97,6 +97,8 @@ static bool same_value(const struct spec_value *a, const struct spec_value *b)
 
 static bool same_shape(const struct brig_spec *a, const struct brig_spec *b)
 {
+    if (a->state == b->state)
+        return true;
     for (int key = 0; key < KEY_COUNT; key++) {
         if (!is_of_the_run((enum key)key) && !same_value(&a->values[key], &b->values[key]))
             return false;
@@ -132,7 +134,10 @@ static bool shows_the_same(const struct view *view)
 static bool is_current(const struct brig_run *parked, const struct brig_spec *spec)
 {
     char folder[4096];
-    if (clock_now() - parked->built_at > AGE_MAX || !spawn_is_parked(&parked->spawned))
+    if (clock_now() - parked->built_at > AGE_MAX)
+        return false;
+    /* The guest of a template has a socket of its own: if it is gone, its job cannot be sent. */
+    if (!spec->template && !spawn_is_parked(&parked->spawned))
         return false;
     if (!spec->values[KEY_WORKDIR].text && !spec->template &&
         (!getcwd(folder, sizeof folder) || strcmp(folder, parked->plan.workdir_path) != 0))

@@ -20,11 +20,18 @@
 
 #define TEXT_MAX 131072 /* of one value: the kernel takes no longer argument or variable */
 
+void spec_changes(struct brig_spec *spec)
+{
+    static uint64_t last;
+    spec->state = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
 int brig_spec_new(struct brig_spec **out, struct brig_error *err)
 {
     struct brig_spec *spec = calloc(1, sizeof *spec);
     if (!spec)
         return error_memory(err, STAGE);
+    spec_changes(spec);
     spec->stdin_fd = -1;
     for (int i = 0; i < KEY_COUNT; i++) {
         const struct brig_key *key = &key_table[i];
@@ -100,6 +107,7 @@ static int set_value(struct brig_spec *spec, int index, const char *text, enum b
         return bad_value(err, key, where, text, why);
     if (!list && origin < value->origin)
         return 0;
+    spec_changes(spec);
     int ret = 0;
     if (list)
         ret = strings_add_text(&value->list, text);
@@ -288,6 +296,7 @@ struct brig_spec *spec_copy(const struct brig_spec *spec)
     if (!copy)
         return NULL;
     bool failed = strings_copy(&copy->command, &spec->command) < 0;
+    copy->state = spec->state;
     memcpy(copy->sinks, spec->sinks, sizeof copy->sinks);
     copy->stdin_fd = spec->stdin_fd;
     copy->gives_stdin = spec->gives_stdin;

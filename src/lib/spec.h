@@ -21,6 +21,7 @@ struct spec_sink {
 };
 
 struct brig_spec {
+    uint64_t state; /* of values and template: two specs that differ in these have two of them */
     struct spec_value values[KEY_COUNT];
     struct strings command;
     struct spec_sink sinks[3]; /* by enum brig_stream; [0] is not used */
@@ -32,6 +33,9 @@ struct brig_spec {
     struct brig_template *template; /* a call of this one; NULL */
     struct brig_template *serves;   /* what is run is to be this one; NULL */
 };
+
+/* To be called before values or template are changed. */
+void spec_changes(struct brig_spec *spec);
 
 /* Was it asked for, by whatever origin, or is it brig's own default? */
 static inline bool spec_asked(const struct brig_spec *spec, enum key key)

@@ -174,11 +174,13 @@ static struct cell_op *add_op(struct brig_template *template, const struct cell_
 
 static void remember_shown(struct brig_template *template, const struct view *view, bool *failed)
 {
+    const char *last = "";
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op *op = &view->ops[i];
-        if (op->kind != CELL_BIND || (op->a & CELL_SYSTEM) ||
+        if (op->kind != CELL_BIND || (op->a & CELL_SYSTEM) || strcmp(op->source, last) == 0 ||
             template->shown_count == VIEW_MOUNTS_MAX)
             continue;
+        last = op->source;
         struct cell_op *copy = &template->shown[template->shown_count++];
         *copy = (struct cell_op){.b = op->b, .c = op->c};
         copy->source = copy_text(template, op->source, failed);
@@ -494,6 +496,7 @@ int brig_template_ready(struct brig_template *template, struct brig_error *err)
 
 void brig_spec_set_template(struct brig_spec *spec, struct brig_template *template)
 {
+    spec_changes(spec);
     template_hold(template);
     template_drop(spec->template);
     spec->template = template;

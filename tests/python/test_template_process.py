@@ -26,7 +26,7 @@ def template(guest):
 
 def template_pid(template):
     """Of the interpreter, on the host."""
-    init = template._backend._template._run.pid
+    init = template._backend._template.run.pid
     with open(f"/proc/{init}/task/{init}/children", encoding="ascii") as children:
         return int(children.read().split()[0])
 
