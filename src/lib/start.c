@@ -158,7 +158,8 @@ static struct brig_run *new_run(struct brig *brig, struct brig_error *err)
 {
     struct brig_run *run = calloc(1, sizeof *run);
     if (!run) {
-        errno = -error_memory(err, STAGE);
+        error_memory(err, STAGE);
+        errno = ENOMEM;
         return NULL;
     }
     run->brig = brig; /* what is zero already is not written again: it is large */
@@ -247,7 +248,7 @@ static int start_cold(struct brig_run **out, struct brig *brig, const struct bri
 {
     struct brig_run *run = new_run(brig, err);
     if (!run)
-        return -errno;
+        return -ENOMEM;
     *out = run;
     run->started = started;
     int ret = spawn(run, brig, spec, err);

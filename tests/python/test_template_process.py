@@ -24,11 +24,14 @@ def template(guest):
         yield made
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+        return [int(child) for child in children.read().split()]
+
+
 def template_pid(template):
     """Of the interpreter, on the host."""
-    init = template._backend._template.run.pid
-    with open(f"/proc/{init}/task/{init}/children", encoding="ascii") as children:
-        return int(children.read().split()[0])
+    return children_of(template._backend._template.run.pid)[0]
 
 
 def test_modules_are_there_before_the_call(template):
@@ -170,6 +173,17 @@ def test_calls_ahead_are_taken_and_renewed(guest):
             warm += template.try_call(len, "abc").result.isolation.warm
             time.sleep(0.02 * system.SLOW)
         assert warm > 10
+
+
+@pytest.mark.parametrize("who", ["guest", "init"])
+def test_a_call_ahead_that_was_killed_is_not_used(guest, who):
+    with brig.Template(parked=2, **guest) as template:
+        for init in children_of(template_pid(template)):
+            pid = init if who == "init" else children_of(init)[0]
+            os.kill(pid, signal.SIGKILL)
+            while os.path.exists(f"/proc/{pid}"):
+                time.sleep(0.001)
+        assert [template.call(abs, -7), template.try_call(abs, -8).value] == [7, 8]
 
 
 def test_case_27_and_a_value_before_the_end(guest, alive):
