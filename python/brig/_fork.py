@@ -82,7 +82,9 @@ class ForkBackend:
 
     def call(self, job: bytes, keys: Mapping[str, Any]) -> tuple[_brig.Run, bytes | None]:
         """start(), and what the guest answered before its end, if it did."""
-        template = self._get()
+        template = self._template
+        if template is None or template.run._over:
+            template = self._get()
         try:
             return template.host.call(template.spec_of(keys), job)
         except BrigSystemError:
@@ -108,9 +110,6 @@ class ForkBackend:
             template.close()
 
     def _get(self) -> _Started:
-        template = self._template
-        if template is not None and not template.run._over:
-            return template
         with self._lock:
             if self._closed:
                 raise UsageError("the template is closed", "template")

@@ -69,7 +69,7 @@ def pack(
 
 class Names(Dict[Any, Tuple[Dict[str, Any], str, bytes]]):
     """Under which name the guest finds a function: the module's variables, its name there, and what
-    its plain jobs begin with. Filled as it is asked; nothing is in the variables of what goes by value."""
+    its plain jobs begin with. Filled as it is asked; there are no variables for what goes by value."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         super().__init__()
@@ -77,13 +77,14 @@ class Names(Dict[Any, Tuple[Dict[str, Any], str, bytes]]):
 
     def __missing__(self, function: Any) -> tuple[dict[str, Any], str, bytes]:
         module, name = function.__module__, function.__qualname__
-        there = sys.modules.get(module)
+        there = sys.modules.get(module) if isinstance(module, str) else None
         known = type(there) is types.ModuleType and self._interpreter.imports(module)
-        variables = vars(there) if known and name.isidentifier() else {}
-        head = b"%b%b\0%b\0" % (_guest.HEAD_PLAIN, module.encode(), name.encode()) if variables else b""
+        if not known or not name.isidentifier() or vars(there).get(name) is not function:
+            return {}, name, b""  # and not kept: what it closes over would be, too
+        head = b"%b%b\0%b\0" % (_guest.HEAD_PLAIN, module.encode(), name.encode())
         if len(self) >= NAMES_MAX:
             self.clear()
-        self[function] = variables, name, head
+        self[function] = vars(there), name, head
         return self[function]
 
 

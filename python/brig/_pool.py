@@ -20,26 +20,45 @@ from ._spec import ALSO, Command, make_shape
 
 
 class _Waiter:
-    """One who waits for a place. `wake` is called when it has one, by whoever gave it."""
+    """Somebody who wants a place, and may have it. Whether it has one is written down together with the
+    number of those who do: an exception of a signal handler in between loses none."""
+
+    granted = False
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self.wake = wake
-        self.granted = False
 
 
-class _Place:
-    """In a pool, for a `with`. Not a generator: to be entered and left takes that ten times as long."""
-
-    __slots__ = ("_pool",)
+class _Place(_Waiter):
+    """A place in a pool, for a `with` in a thread. Not a generator, which takes ten times as long."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     def __enter__(self) -> None:
-        self._pool._enter()
+        pool = self._pool
+        try:
+            with pool._lock:
+                if not pool._waiting and pool._running < pool._limit:
+                    pool._running, self.granted = pool._running + 1, True
+            if not self.granted:
+                self._wait()
+        except BaseException:
+            pool._leave(self)
+            raise
+
+    def _wait(self) -> None:
+        turn = threading.Semaphore(0)
+        self.wake = turn.release
+        if not self._pool._join(self):
+            turn.acquire()
 
     def __exit__(self, *_: object) -> None:
-        self._pool._leave()
+        try:
+            self._pool._leave(self)
+        except BaseException:
+            self._pool._leave(self)  # as far as it did not
+            raise
 
 
 class Pool(Closing):
@@ -57,6 +76,7 @@ class Pool(Closing):
     def __init__(self, max_concurrent: int = 4, *, warm: int = 0, **keys: Any) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter] = deque()
+        self._woken: deque[_Waiter] = deque()  # or about to be
         self._running = 0
         self._limit = _whole("max_concurrent", max_concurrent, 1)
         warm = _whole("warm", warm, 0)
@@ -96,8 +116,8 @@ class Pool(Closing):
         limit = _whole("max_concurrent", max_concurrent, 1)
         with self._lock:
             self._limit = limit
-            granted = self._grant()
-        self._wake(granted)
+            self._grant()
+        self._wake()
 
     # ---- running ----
 
@@ -119,61 +139,55 @@ class Pool(Closing):
 
     # ---- places ----
 
-    def _grant(self) -> list[_Waiter]:
-        """Give free places to those who came first; under the lock. They are woken outside of it."""
-        granted = []
-        while self._waiting and self._running < self._limit:
-            waiter = self._waiting.popleft()
-            waiter.granted = True
-            self._running += 1
-            granted.append(waiter)
-        return granted
+    # Whatever is interrupted here can be done again: nothing is taken off one list before it is on
+    # another, and to be woken twice is no harm.
 
-    def _wake(self, granted: list[_Waiter]) -> None:
-        for waiter in granted:
+    def _grant(self) -> None:
+        """Give free places to those who came first; under the lock. They are woken outside of it."""
+        while self._waiting and (self._waiting[0].granted or self._running < self._limit):
+            waiter = self._waiting[0]
+            if not waiter.granted:
+                self._running, waiter.granted = self._running + 1, True
+            self._woken.append(waiter)
+            self._waiting.popleft()
+
+    def _wake(self) -> None:
+        while self._woken:
+            try:
+                waiter = self._woken[0]
+            except IndexError:  # somebody else was faster
+                return
             try:
                 waiter.wake()
             except RuntimeError:  # its event loop is closed: nobody will come
-                self._leave()
-
-    def _leave(self) -> None:
-        with self._lock:
-            self._running -= 1
-            granted = self._grant() if self._waiting else None
-        if granted:
-            self._wake(granted)
-
-    def _enter(self) -> None:
-        """Take a place, when there is one."""
-        with self._lock:
-            if not self._waiting and self._running < self._limit:
-                self._running += 1
-                return
-        turn = threading.Lock()
-        turn.acquire()
-        waiter = _Waiter(turn.release)
-        try:
-            if not self._join(waiter):
-                turn.acquire()
-        except BaseException:
-            self._give_up(waiter)
-            raise
+                self._take_back(waiter)
+            try:
+                self._woken.remove(waiter)
+            except ValueError:
+                pass
 
     def _join(self, waiter: _Waiter) -> bool:
         """Stand in line; has it a place already?"""
         with self._lock:
             self._waiting.append(waiter)
-            granted = self._grant()
-        self._wake([other for other in granted if other is not waiter])
-        return waiter in granted
+            self._grant()
+        self._wake()
+        return waiter.granted
 
-    def _give_up(self, waiter: _Waiter) -> None:
-        """It was interrupted on its way, perhaps just after it was given a place."""
+    def _take_back(self, waiter: _Waiter) -> None:
         with self._lock:
-            if waiter in self._waiting:
+            if waiter.granted:
+                self._running, waiter.granted = self._running - 1, False
+            elif waiter in self._waiting:
                 self._waiting.remove(waiter)
-        if waiter.granted:
-            self._leave()
+            if self._waiting:
+                self._grant()
+
+    def _leave(self, waiter: _Waiter) -> None:
+        """It does not need its place any more, or gives up waiting for one."""
+        self._take_back(waiter)
+        if self._woken:
+            self._wake()
 
     def _place(self) -> _Place:
         return _Place(self)
@@ -186,18 +200,15 @@ class Pool(Closing):
         try:
             if not self._join(waiter):
                 await turn
-        except BaseException:
-            self._give_up(waiter)
-            raise
-        try:
             yield
         finally:
-            self._leave()
+            self._leave(waiter)
 
     def _forget(self) -> None:
         """In a fork: the parent's runs and those who wait there are the parent's."""
         self._lock = threading.Lock()
         self._waiting = deque()
+        self._woken = deque()
         self._running = 0
         self._shape = None
 

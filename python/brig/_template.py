@@ -27,7 +27,7 @@ from ._interpreter import PACKAGE, Interpreter
 from ._keeper import keep
 from ._keys import KEYS
 from ._outcome import CallFailed, Outcome, not_started, outcome_of, value_of
-from ._pool import Pool
+from ._pool import Pool, _Place
 from ._result import Result, make_result
 from ._spec import make_spec
 
@@ -165,12 +165,13 @@ class Template(AsyncClosing):
 
         The value is there as soon as the function has returned. The end of its process, and all
         that has to be removed after it, is not waited for, as try_call() does."""
-        job = self._try_job(function, args, keywords)
+        plain = pack_plain(function, args, keywords, self._names)
+        job = self._try_job(function, args, keywords) if plain is None else plain
         if isinstance(job, Outcome):
             return job.check()
-        self._pool._enter()
-        try:
-            self._check_open()
+        with _Place(self._pool):
+            if self._closed:
+                self._check_open()
             raw, answer = self._backend.call(job, self._keys)
             try:
                 there, value = value_of(answer)
@@ -180,8 +181,6 @@ class Template(AsyncClosing):
                 return self._outcome(_result_of(lambda: make_result(raw))).check()
             finally:
                 raw.close()
-        finally:
-            self._pool._leave()
 
     async def acall(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """call() for an event loop. When the task is cancelled, nothing of the call is left when
@@ -202,8 +201,8 @@ class Template(AsyncClosing):
         if isinstance(job, Outcome):
             raise CallFailed(job)
         place = ExitStack()
-        place.enter_context(self._pool._place())
         try:
+            place.enter_context(self._pool._place())
             call = Call(self._start(job, True), place)
             keep(call)
             return call

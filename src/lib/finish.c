@@ -157,6 +157,15 @@ void finish_group(struct brig_run *run)
         run->facts.stuck = true;
 }
 
+/* What the caller has been given stays what it is. */
+static void keep_answer(struct brig_result *result, const struct brig_result *given)
+{
+    result->output = given->output;
+    result->output_len = given->output_len;
+    result->output_fault = given->output_fault;
+    result->channel = given->channel;
+}
+
 void finish_run(struct brig_run *run)
 {
     struct brig_result *result = &run->result;
@@ -180,6 +189,7 @@ void finish_run(struct brig_run *run)
     facts->sink_errors[1] = run->pump.streams[BRIG_STDERR].broken;
     fill_usage(run, &run->counters, now);
     struct verdict verdict = verdict_of(facts);
+    const struct brig_result given = *result;
     make_notes(run, &verdict);
     *result = (struct brig_result){
         .id = run->id,
@@ -196,7 +206,10 @@ void finish_run(struct brig_run *run)
         .finished_at_ns = run->started_at + (int64_t)(now - run->started),
         .labels = (const char *const *)run->plan.labels.items,
     };
-    finish_answer(run);
+    if (run->answered)
+        keep_answer(result, &given);
+    else
+        finish_answer(run);
     if (verdict.status == BRIG_ERROR) {
         error_system(&run->error, "run", ECHILD, "%s", run->notes ? run->notes : "init was killed");
         result->error = &run->error;

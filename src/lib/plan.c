@@ -506,8 +506,6 @@ int plan_make_run(struct plan *plan, const struct brig *brig, const struct brig_
     }
     if (ret == 0)
         ret = open_stdin(plan, spec, err);
-    if (ret == 0 && spec->input && !spec->template)
-        ret = error_usage(err, STAGE, "input: only a call of a template takes one");
     plan->input = spec->input;
     plan->input_len = spec->input_len;
     if (ret == 0)

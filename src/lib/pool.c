@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,6 +38,14 @@ struct shape {
     uint64_t retry_at, retry_after;
 };
 
+/* What is left of a run, without the memory that it takes. */
+struct grave {
+    struct grave *next;
+    struct spawned spawned;
+    int epoll, timer; /* to close the first takes long */
+    bool killed;
+};
+
 struct pool {
     struct brig *brig;
     uid_t euid; /* whose cells they are */
@@ -48,7 +57,7 @@ struct pool {
     uint64_t taken_at;     /* the last cell that was */
     struct shape *at_work; /* what it builds or ends a cell of */
     struct shape shapes[SHAPES_MAX];
-    struct brig_run *graves;
+    struct grave *graves, **last_grave;
     unsigned grave_count;
 };
 
@@ -223,12 +232,38 @@ static void work_on(struct pool *pool, struct shape *shape)
     pthread_cond_broadcast(&pool->changed);
 }
 
+static struct grave *remove_grave(struct pool *pool)
+{
+    struct grave *grave = pool->graves;
+    if (grave && !(pool->graves = grave->next))
+        pool->last_grave = &pool->graves;
+    return grave;
+}
+
+/* Nothing holds what has answered to its time any more. The keeper does this before all else, since
+ * it takes as long as a tenth of a run; who finds the keeper at work does it as well. */
+static void kill_graves(const struct pool *pool)
+{
+    for (struct grave *grave = pool->graves; grave; grave = grave->next) {
+        if (!grave->killed)
+            syscall(SYS_pidfd_send_signal, grave->spawned.pidfd, SIGKILL, NULL, 0);
+        grave->killed = true;
+    }
+}
+
+static void end_grave(struct grave *grave)
+{
+    fd_close_at(&grave->epoll);
+    fd_close_at(&grave->timer);
+    spawn_end(&grave->spawned);
+    free(grave);
+}
+
 static void bury_one(struct pool *pool)
 {
-    struct brig_run *run = pool->graves;
-    pool->graves = run->next;
+    struct grave *grave = remove_grave(pool);
     pthread_mutex_unlock(&pool->lock);
-    run_end(run);
+    end_grave(grave);
     pthread_mutex_lock(&pool->lock);
     pool->grave_count--;
     pthread_cond_broadcast(&pool->changed);
@@ -257,6 +292,7 @@ static void *keep(void *arg)
     uint64_t next;
     pthread_mutex_lock(&pool->lock);
     while (!pool->stop) {
+        kill_graves(pool);
         struct shape *shape = find_work(pool, clock_now(), &next);
         if (shape && pool->grave_count < GRAVES_MAX / 2)
             work_on(pool, shape);
@@ -276,6 +312,8 @@ static void *keep(void *arg)
 struct brig_run *pool_take(struct pool *pool, const struct brig_spec *spec)
 {
     struct brig_run *parked = NULL;
+    if (spec->serves) /* its cell has a socket more */
+        return NULL;
     if (spec->values[KEY_OPEN_FILES].set && spec->values[KEY_OPEN_FILES].number < JOB_FILES_LEAST)
         return NULL;
     const char *home = getenv("HOME");
@@ -327,13 +365,24 @@ void pool_refill(struct pool *pool)
 
 void pool_bury(struct pool *pool, struct brig_run *run)
 {
-    run->deferred = true;
+    struct grave *grave = malloc(sizeof *grave);
+    run->deferred = !grave;
+    if (grave) {
+        *grave =
+            (struct grave){NULL, run->spawned, take_fd(&run->epoll), take_fd(&run->timer), false};
+        run->spawned = SPAWNED_NONE;
+    }
+    run_end(run);
+    if (!grave)
+        return;
     pthread_mutex_lock(&pool->lock);
     while (pool->grave_count >= GRAVES_MAX && !pool->stop)
         pthread_cond_wait(&pool->changed, &pool->lock);
-    run->next = pool->graves;
-    pool->graves = run;
+    *pool->last_grave = grave;
+    pool->last_grave = &grave->next;
     pool->grave_count++;
+    if (pool->wakes_at == 0) /* it is at something that may take long */
+        kill_graves(pool);
     wake_keeper(pool);
     pthread_mutex_unlock(&pool->lock);
 }
@@ -363,6 +412,7 @@ static int open_pool(struct brig *brig, struct brig_error *err)
     if (!pool)
         return error_memory(err, STAGE);
     pool->brig = brig;
+    pool->last_grave = &pool->graves;
     pool->euid = geteuid();
     int ret = start_keeper(pool);
     if (ret < 0) {
@@ -378,6 +428,8 @@ static struct brig_spec *copy_with_home(const struct brig_spec *spec)
 {
     struct brig_spec *copy = spec_copy(spec);
     const char *home = getenv("HOME");
+    if (copy)
+        brig_spec_give_input(copy, NULL, 0, NULL); /* it is not there for long */
     if (copy && !(copy->home = strdup(home ? home : ""))) {
         brig_spec_free(copy);
         return NULL;
@@ -472,11 +524,9 @@ void pool_close(struct pool *pool)
             run_end(parked);
         brig_spec_free(pool->shapes[i].spec);
     }
-    while (pool->graves) {
-        struct brig_run *run = pool->graves;
-        pool->graves = run->next;
-        run_end(run);
-    }
+    struct grave *grave;
+    while ((grave = remove_grave(pool)))
+        end_grave(grave);
     pthread_cond_destroy(&pool->changed);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

@@ -22,7 +22,8 @@ void pool_refill(struct pool *pool);
 /* Does it go on? Else what is over is removed before anybody is told that it is. */
 bool pool_goes_on(struct pool *pool);
 
-/* Leave what is over to the keeper: it ends what still lives, and the run with all that it has. */
+/* Leave what is over to the keeper: what still lives is killed, and the run is freed, but to wait
+ * for the end, to remove the group and to close what is open is the keeper's. */
 void pool_bury(struct pool *pool, struct brig_run *run);
 
 /* End the keeper and all that is parked, and wait for it. */

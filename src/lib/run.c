@@ -563,18 +563,12 @@ static void let_go(struct brig_run *run)
     spawn_forget(&run->spawned);
 }
 
-/* What the caller may notice to be open. */
-static void close_streams(struct brig_run *run)
-{
-    feed_done(run);
-    pump_done(&run->pump);
-    channel_done(&run->channel);
-}
-
 void run_end(struct brig_run *run)
 {
     run_reap_holder(run);
-    close_streams(run);
+    feed_done(run);
+    pump_done(&run->pump);
+    channel_done(&run->channel);
     fd_close_at(&run->epoll);
     fd_close_at(&run->timer);
     if (run->deferred)
@@ -597,10 +591,8 @@ void brig_run_free(struct brig_run *run)
         run->deferred = true;
     else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
         end_at_once(run);
-    if (run->deferred && pool) {
-        close_streams(run);
+    if (run->deferred && pool)
         pool_bury(pool, run);
-    } else {
+    else
         run_end(run);
-    }
 }

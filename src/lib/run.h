@@ -54,7 +54,7 @@ struct feed {
 
 struct brig_run {
     struct brig *brig;
-    struct brig_run *next; /* while it is the pool's */
+    struct brig_run *next; /* while it is parked */
     uint64_t built_at;     /* if it was parked */
     int pid;               /* that started it: a fork of it has only copies to close */
     struct plan plan;

@@ -22,7 +22,7 @@
 
 void spec_changes(struct brig_spec *spec)
 {
-    static uint64_t last;
+    static uint64_t last; /* of the process: it only tells states apart */
     spec->state = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
@@ -121,6 +121,15 @@ static int set_value(struct brig_spec *spec, int index, const char *text, enum b
     if (origin > value->origin)
         value->origin = origin;
     return 0;
+}
+
+void spec_set_number(struct brig_spec *spec, enum key key, uint64_t number)
+{
+    struct spec_value *value = &spec->values[key];
+    spec_changes(spec);
+    value->number = number;
+    value->set = true;
+    value->origin = BRIG_FROM_OPTION;
 }
 
 int brig_spec_set(struct brig_spec *spec, const char *name, const char *text,
@@ -300,6 +309,8 @@ struct brig_spec *spec_copy(const struct brig_spec *spec)
     memcpy(copy->sinks, spec->sinks, sizeof copy->sinks);
     copy->stdin_fd = spec->stdin_fd;
     copy->gives_stdin = spec->gives_stdin;
+    copy->input = spec->input;
+    copy->input_len = spec->input_len;
     copy->template = template_hold(spec->template);
     copy->serves = template_hold(spec->serves);
     for (int i = 0; i < KEY_COUNT; i++) {

@@ -34,8 +34,11 @@ struct brig_spec {
     struct brig_template *serves;   /* what is run is to be this one; NULL */
 };
 
-/* To be called before values or template are changed. */
+/* To be called before values or template are changed: only here, and in template.c. */
 void spec_changes(struct brig_spec *spec);
+
+/* As an option would. */
+void spec_set_number(struct brig_spec *spec, enum key key, uint64_t number);
 
 /* Was it asked for, by whatever origin, or is it brig's own default? */
 static inline bool spec_asked(const struct brig_spec *spec, enum key key)

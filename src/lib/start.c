@@ -277,6 +277,8 @@ int brig_start(struct brig *brig, const struct brig_spec *spec, struct brig_run 
 {
     const uint64_t started = clock_now();
     struct brig_run *run = NULL;
+    if (spec->input && !spec->template)
+        return error_usage(err, STAGE, "input: only a call of a template takes one");
     int ret = host_adopt(brig, err);
     if (ret == 0)
         ret = start_warm(&run, brig, spec, started, err);

@@ -311,16 +311,13 @@ void brig_tools_bound(struct brig_tools *tools, const struct brig_spec *spec)
 {
     for (size_t i = 0; i < tools->count; i++) {
         for (int key = 0; key < KEY_COUNT; key++) {
-            struct spec_value *value = &tools->items[i].spec->values[key];
+            const struct spec_value *value = &tools->items[i].spec->values[key];
             const struct spec_value *most = &spec->values[key];
             if (!key_table[key].limit || !key_is_number(&key_table[key]) ||
                 !spec_asked(spec, (enum key)key))
                 continue;
-            if (!value->set || value->number > most->number) {
-                value->number = most->number;
-                value->set = true;
-                value->origin = BRIG_FROM_OPTION;
-            }
+            if (!value->set || value->number > most->number)
+                spec_set_number(tools->items[i].spec, (enum key)key, most->number);
         }
     }
 }

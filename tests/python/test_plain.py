@@ -4,6 +4,7 @@ not plain goes the other way, and nobody sees a difference but by the time that 
 Most are packed and read here, by the code that caller and guest use.
 """
 import enum
+import gc
 import json
 import math
 import os
@@ -13,6 +14,7 @@ import string
 import sys
 import textwrap
 import types
+import weakref
 
 import pytest
 
@@ -122,11 +124,36 @@ def test_a_name_that_is_no_name():
         delattr(module, "a\0b")
 
 
+def test_functions_that_go_by_value_are_not_kept():
+    def inner():
+        pass
+    names = Names(Interpreter())
+    seen = weakref.ref(inner)
+    assert pack_plain(inner, (), {}, names) is None and not names
+    del inner
+    gc.collect()
+    assert seen() is None
+
+
+def test_a_module_name_that_is_none():
+    def inner():
+        pass
+    for name in ([], None, 1):
+        inner.__module__ = name
+        assert sent(inner) is None
+
+
 def test_names_are_not_kept_for_ever():
     names = Names(Interpreter())
-    for _ in range(3 * NAMES_MAX):
-        assert pack_plain(types.FunctionType((lambda: None).__code__, {}), (), {}, names) is None
-        assert len(names) <= NAMES_MAX
+    for number in range(3 * NAMES_MAX):
+        function = types.FunctionType((lambda: None).__code__, {"__name__": "textwrap"}, f"made_{number}")
+        function.__qualname__ = function.__name__
+        setattr(textwrap, function.__name__, function)
+        try:
+            assert pack_plain(function, (), {}, names)
+        finally:
+            delattr(textwrap, function.__name__)
+        assert 0 < len(names) <= NAMES_MAX
 
 
 def test_a_module_that_is_not_there_yet(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from conftest import system
 
 import brig
+from brig import _pool
 
 
 class Gate:
@@ -196,3 +197,20 @@ def test_warm(guest, tmp_path):
     for wrong, kind in ((-1, ValueError), (1.5, TypeError), (1000, brig.Error)):
         with pytest.raises(kind):
             brig.Pool(1, warm=wrong)
+
+
+
+def test_what_an_exception_of_a_signal_handler_interrupted_is_done_by_the_next_one():
+    """A place was given, and whom it was given to is not told, or is still in line."""
+    pool = brig.Pool(1)
+    told = []
+    first, second = _pool._Waiter(lambda: told.append(1)), _pool._Waiter(lambda: told.append(2))
+    with pool._place():
+        assert not pool._join(first) and not pool._join(second)
+    assert told == [1] and (pool.running, pool.waiting) == (1, 1)
+    pool._running, second.granted = pool._running + 1, True  # and there it was interrupted
+    pool._leave(first)
+    assert told == [1, 2] and (pool.running, pool.waiting) == (1, 0)
+    pool._leave(second)
+    pool._leave(second)
+    assert (pool.running, pool.waiting) == (0, 0)

@@ -54,8 +54,9 @@ def test_nothing_of_a_call_is_there_for_the_next(template):
         import json
         import tempfile
         return hasattr(json, "left"), "LEFT" in os.environ, os.listdir(tempfile.gettempdir())
+    before = list(template.call(look))
     first = template.call(leave)
-    assert list(template.call(look)) == [False, False, []]
+    assert list(template.call(look)) == before and before[:2] == [False, False] and "left" not in before[2]
     assert template.call(os.getpid) == first  # always the same: a namespace of its own
 
 

@@ -20,6 +20,7 @@ static int start(void **state)
     const char *command[] = {"true", "a b"};
     if (!b || folder_setup((void **)&b->folder) < 0 || brig_spec_new(&b->spec, NULL) < 0)
         return -1;
+    grounds_init(&b->brig.grounds);
     b->brig.init = b->brig.pidfd = b->brig.place.leaf_parent = -1;
     snprintf(b->brig.place.why, sizeof b->brig.place.why, "made up without groups");
     for (int i = 0; i < KEY_COUNT; i++)
@@ -31,6 +32,7 @@ static int start(void **state)
 static int end(void **state)
 {
     struct bench *b = *state;
+    grounds_done(&b->brig.grounds);
     brig_spec_free(b->spec);
     folder_teardown((void **)&b->folder);
     free(b);

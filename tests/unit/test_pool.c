@@ -280,6 +280,29 @@ static void test_nothing_survives_a_killed_owner(void **state)
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+/* However a spec is changed: a cell that was built for what it was is not taken. */
+static void test_a_spec_that_was_changed_is_another_one(void **state)
+{
+    static const char text[] =
+        "{\"tools\":[{\"name\":\"t\",\"description\":\"d\",\"command\":[\"sh\",\"-c\","
+        "\"ulimit -n\"],\"open_files\":500}]}";
+    struct bench *b = *state;
+    struct brig_tools *tools = NULL;
+    struct brig_error err = {0};
+    struct brig_spec *spec = NULL;
+    char out[64];
+    if (brig_tools_read(&tools, text, sizeof text - 1, "tools", &err) < 0)
+        fail_msg("%s", err.text);
+    assert_int_equal(brig_warm(b->brig, brig_tools_spec(tools, 0), 1, NULL), 0);
+    set(b->spec, "open_files", "64");
+    brig_tools_bound(tools, b->spec);
+    assert_int_equal(brig_spec_copy(brig_tools_spec(tools, 0), &spec, NULL), 0);
+    assert_int_equal(brig_spec_set_sink(spec, BRIG_STDOUT, BRIG_SINK_CAPTURE, -1, NULL), 0);
+    assert_false(run_spec(b, spec, 0, out, sizeof out));
+    assert_string_equal(out, "64\n");
+    brig_tools_free(tools);
+}
+
 #define pool_test(test) cmocka_unit_test_setup_teardown(test, start, end)
 
 int main(void)
@@ -296,6 +319,7 @@ int main(void)
         pool_test(test_no_more_are_kept_when_asked),
         pool_test(test_a_fork_has_none),
         pool_test(test_nothing_survives_a_killed_owner),
+        pool_test(test_a_spec_that_was_changed_is_another_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

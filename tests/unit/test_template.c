@@ -72,6 +72,8 @@ static int run_job(const struct brig_template_job *job)
         pause();
         break;
     }
+    case 'x': /* a secret, and time to look at it */
+        return write(3, "8\n\"secret\"", 10) == 10 && usleep(300000) == 0 ? 0 : 1;
     case 't': { /* answer twice */
         static const char one[] = "1\n1", two[] = "1\n2";
         if (write(3, one, sizeof one - 1) < 0 || read(0, text, 1) != 0 || usleep(200000) < 0)
@@ -461,6 +463,14 @@ static void test_forked_ahead(void **state)
     brig_run_free(run);
 }
 
+/* Gone, or about to be reaped. */
+static bool is_over(int pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0 || strstr(text, ") Z");
+}
+
 /* One that only answers, and would go on for ever: it is gone when the last cell is. */
 static void test_an_answer_before_the_end(void **state)
 {
@@ -477,9 +487,51 @@ static void test_an_answer_before_the_end(void **state)
     assert_memory_equal(answer, "{\"a\": 1}", len);
     assert_null(brig_run_result(run));
     int pid = brig_run_pid(run);
-    brig_run_free(run);
+    brig_run_free(run); /* it is killed by that, whatever the keeper has to do first */
+    uint64_t until = clock_now() + 5 * NS_PER_S;
+    while (!is_over(pid))
+        assert_true(clock_now() < until);
     assert_int_equal(brig_warm(b->brig, b->spec, 0, NULL), 0);
     assert_int_equal(kill(pid, 0), -1);
+}
+
+/* Hidden once: what is shown of a secret may look like another one. */
+static void test_an_answer_with_secrets_stays_as_it_was_given(void **state)
+{
+    struct bench *b = *state;
+    size_t len = 0;
+    set(b->spec, "channel", "on");
+    set(b->spec, "redact_pattern", "[a-z]+");
+    serve(b);
+    struct brig_run *run = start_call(b, "x");
+    const char *answer = NULL;
+    while (!(answer = brig_run_answer(run, &len)))
+        assert_int_equal(brig_run_wait(run, 20), 0);
+    char given[256];
+    snprintf(given, sizeof given, "%.*s", (int)len, answer);
+    assert_contains(given, "[redacted:");
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    const struct brig_result *result = brig_run_result(run);
+    assert_ptr_equal(result->output, answer);
+    assert_int_equal(result->output_len, len);
+    assert_memory_equal(result->output, given, len);
+    brig_run_free(run);
+}
+
+/* A cell that was built for a run has no socket for a template. */
+static void test_a_template_is_not_started_in_a_parked_cell(void **state)
+{
+    struct bench *b = *state;
+    struct brig_error err = {0};
+    const char *argv[] = {"./test_template", "serve", "well"};
+    struct brig_spec *spec = new_spec(argv, COUNT(argv));
+    set(spec, "workdir", b->folder->path);
+    assert_int_equal(brig_warm(b->brig, spec, 1, NULL), 0);
+    assert_int_equal(brig_template_start(b->brig, spec, &b->template, &b->run, &err), 0);
+    assert_false(brig_run_was_warm(b->run));
+    assert_int_equal(wait_until_ready(b, &err), 1);
+    assert_int_equal(brig_warm(b->brig, spec, 0, NULL), 0);
+    brig_spec_free(spec);
 }
 
 /* Whatever it sends after that: what the caller has been given stays what it sent. */
@@ -526,6 +578,17 @@ static void test_input_that_comes_with_the_job(void **state)
     serve(b);
     memset(input, 'z', sizeof input);
     input[0] = 'i';
+    struct brig_spec *copy = NULL; /* which has it as well, and so has what was read into */
+    assert_int_equal(brig_spec_give_input(b->spec, input, 3, NULL), 0);
+    assert_int_equal(brig_spec_copy(b->spec, &copy, NULL), 0);
+    assert_int_equal(brig_spec_read_json(b->spec, "{\"timeout\":20}", 14, "text", &err), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(brig_start(b->brig, i == 0 ? copy : b->spec, &run, &err), 0);
+        assert_int_equal(brig_run_wait(run, 30000), 1);
+        assert_memory_equal(brig_run_result(run)->out.data, "3 iz", 4);
+        brig_run_free(run);
+    }
+    brig_spec_free(copy);
     for (unsigned ahead = 0; ahead < 2; ahead++) {
         assert_int_equal(brig_warm(b->brig, b->spec, ahead, NULL), 0);
         check_input(b, input, 2, "2 iz");
@@ -709,6 +772,8 @@ int main(int argc, char **argv)
         TEST(test_forked_ahead),
         TEST(test_an_answer_before_the_end),
         TEST(test_an_answered_call_in_a_fork),
+        TEST(test_an_answer_with_secrets_stays_as_it_was_given),
+        TEST(test_a_template_is_not_started_in_a_parked_cell),
         TEST(test_an_answer_and_another_one),
         TEST(test_input_that_comes_with_the_job),
         TEST(test_what_a_call_cannot_have),
