@@ -1,7 +1,7 @@
 """Plain calls (_plain.h): functions that the guest has, with arguments and values without a structure. What is
 not plain goes the other way, and nobody sees a difference but by the time that it takes.
 
-Most are packed and read here, by the code that caller and guest use.
+They are packed and read here, by the code that caller and guest use. The ones in a cell are in test_template.py.
 """
 import enum
 import gc
@@ -18,7 +18,6 @@ import weakref
 
 import pytest
 
-import brig
 from brig import _brig, _guest, _serve
 from brig._function import NAMES_MAX, Names, pack_plain
 from brig._interpreter import Interpreter
@@ -231,32 +230,3 @@ def test_wrong_arguments():
                  lambda: _brig.plain_value("", b""), lambda: _serve.plain_answer(b"", 1), lambda: _serve.plain_answer("")):
         with pytest.raises(TypeError):
             call()
-
-
-# ---- in a cell ----
-
-@pytest.fixture(scope="module")
-def template():
-    with brig.Template(timeout=30) as template:
-        yield template
-
-
-def test_plain_and_not_plain_calls(template):
-    assert template.call(abs, -7) == 7
-    assert template.call(max, 1, 2.5) == 2.5
-    assert template.call(max, [1, 2]) == 2
-    assert template.call(posixpath.join, "é", "x") == "é/x"
-    assert template.call(textwrap.shorten, "one two three", 8, placeholder="…") == "one two…"
-    assert template.call(len, "x" * 100_000) == 100_000
-    assert template.call(int, "12") == 12
-    assert template.call(ascii, "\ud800") == r"'\ud800'"
-
-
-def test_a_plain_call_of_what_is_not_imported_yet(template):
-    import colorsys
-    assert template.call(colorsys.rgb_to_hsv, 0.0, 0.0, 1.0) == (2 / 3, 1.0, 1.0)
-
-
-def test_a_plain_call_that_fails(template):
-    with pytest.raises(brig.CallFailed, match="raised: TypeError: bad operand type for abs"):
-        template.call(abs, "x")

@@ -6,8 +6,10 @@ import asyncio
 import functools
 import os
 import pickle
+import posixpath
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 
@@ -550,3 +552,26 @@ except KeyboardInterrupt:
         assert alive() == before
         process.stdin.close()
         assert process.wait(10) == 0
+
+
+# ---- plain calls (test_plain.py) ----
+
+def test_plain_and_not_plain_calls(template):
+    assert template.call(abs, -7) == 7
+    assert template.call(max, 1, 2.5) == 2.5
+    assert template.call(max, [1, 2]) == 2
+    assert template.call(posixpath.join, "é", "x") == "é/x"
+    assert template.call(textwrap.shorten, "one two three", 8, placeholder="…") == "one two…"
+    assert template.call(len, "x" * 100_000) == 100_000
+    assert template.call(int, "12") == 12
+    assert template.call(ascii, "\ud800") == r"'\ud800'"
+
+
+def test_a_plain_call_of_what_is_not_imported_yet(template):
+    import colorsys
+    assert template.call(colorsys.rgb_to_hsv, 0.0, 0.0, 1.0) == (2 / 3, 1.0, 1.0)
+
+
+def test_a_plain_call_that_fails(template):
+    with pytest.raises(brig.CallFailed, match="raised: TypeError: bad operand type for abs"):
+        template.call(abs, "x")
