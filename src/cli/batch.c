@@ -312,7 +312,8 @@ static void take_line(struct batch *b)
         const char *line = NULL;
         size_t len = 0;
         b->more = false;
-        if (b->stop || b->progress.running >= b->jobs || output_is_full(&b->output))
+        b->held_up = output_is_full(&b->output);
+        if (b->stop || b->progress.running >= b->jobs || b->held_up)
             return;
         enum lines_found found = lines_next(&b->lines, &line, &len);
         b->wants_input = found == LINES_WAIT;
@@ -353,7 +354,8 @@ static void wait_for_something(struct batch *b)
 {
     struct pollfd *polls = b->polls;
     int timeout = progress_draw(&b->progress);
-    if (b->more)
+    bool free_again = b->held_up && !output_is_full(&b->output); /* by what was flushed since */
+    if (b->more || free_again)
         timeout = 0;
     else if (b->give_up_ns && (timeout < 0 || timeout > 50))
         timeout = 50;

@@ -45,6 +45,7 @@ struct batch {
     enum batch_stop stop;
     bool wants_input; /* there is room for a job, and no line */
     bool more;        /* there may be one more line to be had at once */
+    bool held_up;     /* no line was taken, since the output was full */
     bool input_ended;
     uint64_t give_up_ns;
     int other_signals;
