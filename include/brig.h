@@ -247,8 +247,9 @@ BRIG_API int brig_template_fd(const struct brig_template *template_);
 BRIG_API int brig_template_ready(struct brig_template *template_, struct brig_error *err);
 BRIG_API void brig_template_free(struct brig_template *template_);
 
-/* Runs of this spec are calls of the template: its command is what they are called in results, and
- * their stdin the job. They have the template's view and network; brig_warm() forks ahead. */
+/* Runs of this spec are calls of the template: its command is what they are called in results; what
+ * they are to do is their input, or on their stdin. They have the template's view and network;
+ * brig_warm() forks ahead. */
 BRIG_API void brig_spec_set_template(struct brig_spec *spec, struct brig_template *template_);
 
 /* ---- events ------------------------------------------------------------------------------- */

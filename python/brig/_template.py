@@ -1,7 +1,8 @@
 """Template: an interpreter whose functions run in sandboxes of their own.
 
 A template is settings, an interpreter as guests have it (_interpreter.py), and a process of that
-which forks for each call (_fork.py). A call is a job (_function.py), a run of it, and what became of that (_outcome.py).
+which forks for each call (_fork.py). A call is a job (_function.py), a run of it, and what became of
+that (_outcome.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ._interpreter import PACKAGE, Interpreter
 from ._keeper import keep
 from ._keys import KEYS
 from ._outcome import CallFailed, Outcome, not_started, outcome_of, value_of
-from ._pool import Pool, _Place
+from ._pool import Pool
 from ._result import Result, make_result
 from ._spec import make_spec
 
@@ -165,13 +166,11 @@ class Template(AsyncClosing):
 
         The value is there as soon as the function has returned. The end of its process, and all
         that has to be removed after it, is not waited for, as try_call() does."""
-        plain = pack_plain(function, args, keywords, self._names)
-        job = self._try_job(function, args, keywords) if plain is None else plain
+        job = self._try_job(function, args, keywords)
         if isinstance(job, Outcome):
             return job.check()
-        with _Place(self._pool):
-            if self._closed:
-                self._check_open()
+        with self._pool._place():
+            self._check_open()
             raw, answer = self._backend.call(job, self._keys)
             try:
                 there, value = value_of(answer)
