@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "lib/environment.h"
-#include "lib/landlock.h"
-#include "lib/view_build.h"
+#include "lib/spec/environment.h"
+#include "lib/cell/landlock.h"
+#include "lib/cell/view_build.h"
 
 static int compute(struct brig_error *err)
 {

@@ -15,8 +15,8 @@
 
 #include "../tests/unit/random.h"
 #include "base/buf.h"
-#include "lib/redact.h"
-#include "lib/redact_table.h"
+#include "lib/redact/redact.h"
+#include "lib/redact/redact_table.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,6 +1,6 @@
 /* lib/command.c: a script whose interpreter is missing. The name that the error gives is the one
  * that the script gives, made safe. */
-#include "lib/command.h"
+#include "lib/plan/command.h"
 
 #include <errno.h>
 #include <fcntl.h>

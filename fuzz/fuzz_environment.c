@@ -1,6 +1,6 @@
 /* lib/environment.c: the lines of an env file, against a reader that is as simple as the manual's
  * sentence about them. */
-#include "lib/environment.h"
+#include "lib/spec/environment.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <unistd.h>
 
-#include "lib/run.h"
+#include "lib/run/run.h"
 #include "target.h"
 
 #define OUT_MAX (1u << 22)

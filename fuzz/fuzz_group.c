@@ -1,5 +1,5 @@
 /* lib/group.c: the lines of /proc/self/cgroup. What is found stands in one of the lines. */
-#include "lib/group.h"
+#include "lib/cgroup/group.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 /* lib/operator.c: a file of root's own that is wrong is refused whole and in safe words; what is
  * accepted sets limits only. Needs root, like the file. */
-#include "lib/operator.h"
+#include "lib/spec/operator.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -2,11 +2,11 @@
  * comes out must be what a reference makes of the whole text, which has no triggers, no partial
  * matches and no machine code: at every place every rule is tried, one after the other. */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "lib/redact.h"
+#include "lib/redact/redact.h"
 
 #include <pcre2.h>
 
-#include "lib/redact_table.h"
+#include "lib/redact/redact_table.h"
 #include "random.h"
 #include "target.h"
 

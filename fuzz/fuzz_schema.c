@@ -1,7 +1,7 @@
 /* lib/schema.c: any schema and any value. The input is an object with the two, {"schema": ...,
  * "value": ...}. Either the schema is refused with a message that can be printed, or the value is,
  * or it is right; and then it is wrong for {"not": the schema}. */
-#include "lib/schema.h"
+#include "lib/tools/schema.h"
 
 #include <errno.h>
 #include <time.h>

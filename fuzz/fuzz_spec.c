@@ -1,6 +1,6 @@
 /* lib/spec.c: a spec and a job's metadata of unknown origin. What is refused changes nothing and is
  * told in safe words; what is accepted is in range and, for metadata, a limit. */
-#include "lib/spec.h"
+#include "lib/spec/spec.h"
 
 #include "same_spec.h"
 #include "target.h"

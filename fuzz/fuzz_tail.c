@@ -1,6 +1,6 @@
 /* lib/tail.c: the input is a script of additions and removals, followed by a model that keeps every
  * byte. */
-#include "lib/tail.h"
+#include "lib/run/tail.h"
 
 #include "brig.h"
 #include "target.h"

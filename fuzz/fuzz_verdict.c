@@ -1,6 +1,6 @@
 /* lib/verdict.c: whatever was seen, there is one status, codes that go with it, and notes that can
  * be printed. */
-#include "lib/verdict.h"
+#include "lib/result/verdict.h"
 
 #include <signal.h>
 

@@ -14,7 +14,7 @@ from . import _brig
 from ._errors import UsageError
 from ._events import Event, Queue
 from ._host import get_host
-from ._keeper import keep
+from ._stepper import keep
 from ._keys import describe_keys
 from ._result import Result, make_result
 from ._spec import Command, Input, input_of, make_spec

@@ -19,7 +19,7 @@ from . import _brig
 from ._api import Run
 from ._errors import BrigSystemError, RefusedError, UsageError
 from ._host import get_host
-from ._keeper import keep
+from ._stepper import keep
 from ._result import Result
 from ._spec import make_spec
 

@@ -25,7 +25,7 @@ from ._events import Event
 from ._fork import ForkBackend
 from ._function import Names, NotSendable, pack, pack_plain
 from ._interpreter import PACKAGE, Interpreter
-from ._keeper import keep
+from ._stepper import keep
 from ._keys import KEYS
 from ._outcome import CallFailed, Outcome, not_started, outcome_of, value_of
 from ._pool import Pool

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cell.h"
+#include "cell_ops.h"
 #include "protocol.h"
 
 struct enter {

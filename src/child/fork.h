@@ -9,7 +9,7 @@
 #ifndef CHILD_FORK_H
 #define CHILD_FORK_H
 
-#include "cell.h"
+#include "cell_ops.h"
 #include "job.h"
 #include "protocol.h"
 

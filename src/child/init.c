@@ -30,7 +30,7 @@
 
 #include "job.h"
 #include "protocol.h"
-#include "text.h"
+#include "plain_text.h"
 #include "tree.h"
 
 /* From the C library's headers, which the kernel's do not have. */

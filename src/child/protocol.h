@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "op.h"
+#include "guest_ops.h"
 
 /* Descriptor numbers in init. */
 enum slot {

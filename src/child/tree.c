@@ -5,7 +5,7 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
-#include "text.h"
+#include "plain_text.h"
 
 struct list {
     struct tree_node *nodes;

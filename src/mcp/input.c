@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "base/outlet.h"
+#include "base/writer.h"
 #include "server.h"
 
 #define STAGE "stdin"

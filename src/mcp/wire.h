@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "base/outlet.h"
+#include "base/writer.h"
 
 #define WIRE_LINE_MAX (8u << 20)
 #define WIRE_FULL     (1u << 20) /* bytes queued, from which on no request is read */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "lib/spec.h"
+#include "lib/spec/spec.h"
 
 static inline bool same_text(const char *a, const char *b)
 {

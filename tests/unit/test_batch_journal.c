@@ -1,9 +1,9 @@
 /* cli/batch_journal.c: what counts as a line of a journal, and what becomes of what does not. */
-#include "cli/batch_journal.h"
+#include "batch/batch_journal.h"
 
 #include <errno.h>
 
-#include "folder.h"
+#include "directory.h"
 
 #define RECORD(line, ok)                                                                           \
     "{\"line\":" line ",\"hash\":\"00000000000000ff\",\"ok\":" ok ",\"job\":\"x\"}\n"

@@ -1,9 +1,9 @@
 /* cli/batch_lines.c: lines of any stream, in pieces of any size. */
-#include "cli/batch_lines.h"
+#include "batch/batch_lines.h"
 
 #include <errno.h>
 
-#include "folder.h"
+#include "directory.h"
 
 /* All lines of a text that comes through a pipe in pieces, as "number:line;". */
 static void read_in_pieces(const char *text, size_t len, size_t piece, char *out, size_t size)

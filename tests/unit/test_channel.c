@@ -1,5 +1,5 @@
 /* lib/channel.c: one message of the length it announces is a result; anything else is none. */
-#include "lib/channel.h"
+#include "lib/result/channel.h"
 
 #include "check.h"
 #include "random.h"

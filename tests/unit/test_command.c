@@ -1,9 +1,9 @@
 /* lib/command.c: which file a command is, and that each way of not being one has its own words. */
-#include "lib/command.h"
+#include "lib/plan/command.h"
 
 #include <errno.h>
 
-#include "folder.h"
+#include "directory.h"
 
 /* Without a cell: the host's files. */
 static const struct command_place *place_of(const struct folder *folder)

@@ -1,9 +1,9 @@
 /* lib/envelope.c and lib/redact_json.c: what a tool says its result is, and that it is still JSON
  * when its secrets are hidden. */
-#include "lib/envelope.h"
+#include "lib/tools/envelope.h"
 
 #include "check.h"
-#include "lib/redact_json.h"
+#include "lib/redact/redact_json.h"
 
 static void check_span(struct jsonscan_span span, const char *text)
 {

@@ -1,9 +1,9 @@
 /* lib/environment.c: what of the caller's environment gets through, and who wins. */
-#include "lib/environment.h"
+#include "lib/spec/environment.h"
 
 #include <errno.h>
 
-#include "folder.h"
+#include "directory.h"
 
 struct fixture {
     struct folder *folder;

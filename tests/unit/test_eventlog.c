@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "lib/run.h"
+#include "lib/run/run.h"
 
 #define ROOM 8192
 

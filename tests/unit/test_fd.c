@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "folder.h"
+#include "directory.h"
 
 static void test_a_file_is_read_whole_and_terminated(void **state)
 {

@@ -1,12 +1,12 @@
 /* lib/group.c: reading the kernel's small files. What needs a cgroup is in tests/system. */
-#include "lib/group.h"
+#include "lib/cgroup/group.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "folder.h"
+#include "directory.h"
 
 static void test_a_key_is_found_by_its_whole_name(void **state)
 {

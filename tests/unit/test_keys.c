@@ -1,6 +1,6 @@
 /* lib/keys.c: the table holds together, because the command line, the manual and the completions
  * are all made from it without a second look. */
-#include "lib/keys.h"
+#include "lib/spec/keys.h"
 
 #include <ctype.h>
 

@@ -1,6 +1,6 @@
 /* lib/landlock.c: the rules of every version, from 1 to the kernel's own, are taken by the kernel
  * and hold what that version can hold. Each runs in a child, because a ruleset is for good. */
-#include "lib/landlock.h"
+#include "lib/cell/landlock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "child/protocol.h"
-#include "folder.h"
+#include "directory.h"
 
 struct place {
     char writable[128], inside[160], moved[192], outside[128];

@@ -1,9 +1,9 @@
 /* lib/operator.c: which file is trusted, what it may say, and how a maximum is applied. */
-#include "lib/operator.h"
+#include "lib/spec/operator.h"
 
 #include <errno.h>
 
-#include "folder.h"
+#include "directory.h"
 
 static int read_file(struct folder *folder, const char *text, struct operator_limits *limits,
                      struct brig_error *err)

@@ -1,12 +1,12 @@
 /* lib/plan.c on a host without cgroups, made up here: what is refused by name, what may degrade,
  * and that the list of layers is honest. */
-#include "lib/plan.h"
+#include "lib/plan/plan.h"
 
 #include <errno.h>
 #include <sys/resource.h>
 
-#include "folder.h"
-#include "lib/host.h"
+#include "directory.h"
+#include "lib/plan/host.h"
 
 struct bench {
     struct folder *folder;

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "brig.h"
-#include "folder.h"
+#include "directory.h"
 
 struct bench {
     struct brig *brig;

@@ -1,5 +1,5 @@
 /* cli/progress.c: what is shown of a batch, in every width. */
-#include "cli/progress.h"
+#include "batch/progress.h"
 
 #include "base/clock.h"
 #include "check.h"

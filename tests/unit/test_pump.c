@@ -1,6 +1,6 @@
 /* lib/pump.c over real pipes: the budget holds to the byte however the output is cut, truncation
  * keeps the head and the tail exactly, and a sink that takes nothing holds nothing else up. */
-#include "lib/pump.h"
+#include "lib/run/pump.h"
 
 #include <errno.h>
 #include <fcntl.h>

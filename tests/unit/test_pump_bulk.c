@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "lib/pump.h"
+#include "lib/run/pump.h"
 #include "random.h"
 
 #define TOTAL (5u << 20)

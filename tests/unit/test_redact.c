@@ -1,8 +1,8 @@
 /* lib/redact.c: what is a secret and what is not, in any pieces that the text may come in. */
-#include "lib/redact.h"
+#include "lib/redact/redact.h"
 
 #include "check.h"
-#include "lib/redact_table.h"
+#include "lib/redact/redact_table.h"
 #include "random.h"
 
 struct trigger {

@@ -1,5 +1,5 @@
 /* lib/sample.c with real children: memory, processes and threads, and processor time of a tree. */
-#include "lib/sample.h"
+#include "lib/cgroup/sample.h"
 
 #include <errno.h>
 #include <pthread.h>

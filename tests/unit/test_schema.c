@@ -1,12 +1,12 @@
 /* lib/schema.c: what each keyword takes and refuses, and what is refused as a schema; in rows of
  * schema, value and message (NULL: it is right). An apostrophe stands for a quotation mark. */
-#include "lib/schema.h"
+#include "lib/tools/schema.h"
 
 #include <errno.h>
 #include <time.h>
 
 #include "check.h"
-#include "lib/decimal.h"
+#include "lib/tools/decimal.h"
 
 #define MAX (8u << 20)
 

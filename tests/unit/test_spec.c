@@ -1,11 +1,11 @@
 /* lib/spec.c: which value wins, what is refused, and that a refused text changes nothing. */
-#include "lib/spec.h"
+#include "lib/spec/spec.h"
 
 #include <errno.h>
 #include <locale.h>
 
 #include "base/text.h"
-#include "folder.h"
+#include "directory.h"
 #include "same_spec.h"
 
 static int start(void **state)

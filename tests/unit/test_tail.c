@@ -1,5 +1,5 @@
 /* lib/tail.c against a model that keeps every byte with its stream in one long list. */
-#include "lib/tail.h"
+#include "lib/run/tail.h"
 
 #include "brig.h"
 #include "check.h"

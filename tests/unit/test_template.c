@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "brig.h"
-#include "folder.h"
+#include "directory.h"
 #include "template_guest.h"
 
 #define READY_WITHIN (20 * NS_PER_S)

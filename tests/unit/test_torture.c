@@ -4,10 +4,10 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "lib/command.h"
-#include "lib/environment.h"
-#include "lib/plan.h"
-#include "lib/run.h"
+#include "lib/plan/command.h"
+#include "lib/spec/environment.h"
+#include "lib/plan/plan.h"
+#include "lib/run/run.h"
 #include "torture.h"
 
 /* ---- spec ---------------------------------------------------------------------------------- */

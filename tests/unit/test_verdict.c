@@ -1,5 +1,5 @@
 /* lib/verdict.c: a table from what was seen to what is said about it. */
-#include "lib/verdict.h"
+#include "lib/result/verdict.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "folder.h"
-#include "lib/host.h"
-#include "lib/spec.h"
+#include "directory.h"
+#include "lib/plan/host.h"
+#include "lib/spec/spec.h"
 #include "same_spec.h"
 
 /* ---- allocations --------------------------------------------------------------------------- */

@@ -1,0 +1,46 @@
+/* Making the ground of a cell beside the supervisor. */
+#include "mount_builder.h"
+
+#include <linux/futex.h>
+#include <linux/time_types.h>
+
+#include "cell_ops.h"
+#include "sys.h"
+
+#define WAIT_SLICES 3000 /* of 10 ms */
+
+/* Only as long as there is somebody to take hold. The ground itself is made in any case: the child
+ * of the cell waits for it, and ends what a dead supervisor has left. */
+static void wait_until_held(const struct builder *builder)
+{
+    const struct __kernel_timespec slice = {.tv_nsec = 10000000};
+    for (int i = 0; i < WAIT_SLICES; i++) {
+        if (__atomic_load_n(&builder->held, __ATOMIC_ACQUIRE) != 0 ||
+            sys0(__NR_getppid) != builder->supervisor)
+            return;
+        sys6(__NR_futex, (long)&builder->held, FUTEX_WAIT_PRIVATE, 0, (long)&slice, 0, 0);
+    }
+}
+
+static int build(void *arg)
+{
+    struct builder *builder = arg;
+    const struct cell_way none = {.ground = -1};
+    /* No descriptor of the host must stay open only because this process has a copy. */
+    sys3(__NR_close_range, 0, ~0u, 0);
+    long ret = cell_run(builder->ops, builder->count, CELL_PART_GROUND, &none, &builder->failed);
+    ready_tell(&builder->ready, ret);
+    wait_until_held(builder);
+    return 0;
+}
+
+long builder_start(struct builder *builder, int *pidfd)
+{
+    struct clone_args args = {
+        .flags = CLONE_VM | CLONE_PIDFD | CLONE_NEWNS,
+        .pidfd = (uint64_t)(uintptr_t)pidfd,
+        .stack = (uint64_t)(uintptr_t)builder->stack,
+        .stack_size = sizeof builder->stack,
+    };
+    return sys_clone_call(&args, build, builder);
+}

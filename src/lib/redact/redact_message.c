@@ -1,0 +1,86 @@
+/* Hiding secrets in what brig says itself: messages, the recorded command line, labels. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fd.h"
+#include "redact.h"
+#include "lib/spec/spec.h"
+
+#define GROWS_TO 64 /* times its length, if all of it is secrets with long names */
+
+static char *copy(const struct redact_rules *rules, const char *text, size_t len)
+{
+    struct buf shown;
+    buf_init(&shown, len * GROWS_TO + 64);
+    int ret = redact_text(rules, text, len, &shown, NULL);
+    char *taken = ret == 0 ? buf_take(&shown, NULL) : NULL;
+    buf_done(&shown);
+    return taken || ret == -ENOMEM ? taken : strdup("[withheld]");
+}
+
+char *redact_copy(const struct redact_rules *rules, const char *text)
+{
+    return copy(rules, text, strlen(text));
+}
+
+char *brig_redact(const char *text, size_t len)
+{
+    struct redact_rules *rules = NULL;
+    if (redact_rules_new(&rules, NULL, NULL, NULL) < 0)
+        return NULL;
+    char *shown = copy(rules, text, len);
+    redact_rules_free(rules);
+    return shown;
+}
+
+/* With the caller's own patterns, if those are well: a message may be about them. */
+static struct redact_rules *rules_of(const struct brig_spec *spec)
+{
+    struct redact_rules *rules = NULL;
+    const struct spec_value *values = spec ? spec->values : NULL;
+    if (values &&
+        redact_rules_new(&rules, values[KEY_REDACT_SET].text,
+                         (const char *const *)values[KEY_REDACT_PATTERN].list.items, NULL) == 0)
+        return rules;
+    return redact_rules_new(&rules, NULL, NULL, NULL) == 0 ? rules : NULL;
+}
+
+void redact_error(const struct brig_spec *spec, struct brig_error *err)
+{
+    if (!err || (spec && spec->values[KEY_REDACT].number == REDACT_OFF))
+        return;
+    struct redact_rules *rules = rules_of(spec);
+    autofree char *shown = rules ? redact_copy(rules, err->text) : NULL;
+    /* What cannot be looked at is not shown. */
+    snprintf(err->text, sizeof err->text, "%s", shown ? shown : "out of memory");
+    redact_rules_free(rules);
+}
+
+/* The whole, since the name says what the value is; if that took the '=' with it, the name alone.
+ */
+static char *redact_entry(const struct redact_rules *rules, const char *entry)
+{
+    char *shown = redact_copy(rules, entry);
+    size_t name = strcspn(entry, "=");
+    if (!shown || strncmp(shown, entry, name + 1) == 0)
+        return shown;
+    brig_free(shown);
+    autofree char *text = strndup(entry, name);
+    autofree char *safe = text ? redact_copy(rules, text) : NULL;
+    if (!safe || asprintf(&shown, "%.*s=[redacted]", (int)strcspn(safe, "="), safe) < 0)
+        return NULL;
+    return shown;
+}
+
+int redact_strings(const struct redact_rules *rules, struct strings *list)
+{
+    for (size_t i = 0; rules && i < list->count; i++) {
+        char *shown = redact_entry(rules, list->items[i]);
+        if (!shown)
+            return -ENOMEM;
+        free(list->items[i]);
+        list->items[i] = shown;
+    }
+    return 0;
+}

@@ -1,0 +1,300 @@
+/* base/outlet.c: a write never waits for a reader, never raises SIGPIPE, and never changes the
+ * descriptor that it was given. An alarm ends a test that does wait. */
+#include "base/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static unsigned char bytes[65536];
+
+static int start(void **state)
+{
+    alarm(20);
+    return 0;
+}
+
+static int end(void **state)
+{
+    alarm(0);
+    return 0;
+}
+
+#define outlet_test(test) cmocka_unit_test_setup_teardown(test, start, end)
+
+static void make_pipe(int ends[2])
+{
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+}
+
+static size_t drain(int fd)
+{
+    size_t total = 0;
+    char text[65536];
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    for (ssize_t n; (n = read(fd, text, sizeof text)) > 0;)
+        total += (size_t)n;
+    return total;
+}
+
+/* Write until it would wait. Returns how much went in. */
+static size_t fill(struct outlet *outlet)
+{
+    size_t total = 0;
+    for (;;) {
+        ssize_t n = outlet_write(outlet, bytes, sizeof bytes);
+        if (n < 0) {
+            assert_int_equal(n, -EAGAIN);
+            return total;
+        }
+        assert_true(n > 0);
+        total += (size_t)n;
+    }
+}
+
+/* ---- kinds --------------------------------------------------------------------------------- */
+
+static void test_a_pipe_is_opened_a_second_time(void **state)
+{
+    int ends[2];
+    struct outlet outlet;
+    make_pipe(ends);
+    assert_int_equal(outlet_open(&outlet, ends[1]), 0);
+    assert_int_equal(outlet.kind, OUTLET_REOPEN);
+    assert_int_not_equal(outlet.fd, ends[1]);
+    outlet_close(&outlet);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void test_a_full_pipe_says_so_at_once_and_goes_on_when_read(void **state)
+{
+    int ends[2];
+    struct outlet outlet;
+    make_pipe(ends);
+    assert_int_equal(outlet_open(&outlet, ends[1]), 0);
+    size_t first = fill(&outlet);
+    assert_true(first > 0);
+    assert_int_equal(drain(ends[0]), first);
+    assert_int_equal(fill(&outlet), first);
+    outlet_close(&outlet);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void test_a_full_socket_says_so_at_once(void **state)
+{
+    int ends[2];
+    struct outlet outlet;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(outlet_open(&outlet, ends[1]), 0);
+    assert_int_equal(outlet.kind, OUTLET_SOCKET);
+    size_t first = fill(&outlet);
+    assert_int_equal(drain(ends[0]), first);
+    outlet_close(&outlet);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Where /proc is missing the descriptor itself has to do. */
+static void test_a_full_pipe_that_is_only_polled_says_so_at_once(void **state)
+{
+    int ends[2];
+    make_pipe(ends);
+    struct outlet outlet = {OUTLET_POLLED, dup(ends[1])};
+    size_t first = fill(&outlet);
+    assert_true(first >= PIPE_BUF);
+    assert_int_equal(drain(ends[0]), first);
+    outlet_close(&outlet);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void test_a_polled_pipe_with_little_room_does_not_wait(void **state)
+{
+    int ends[2];
+    char text[PIPE_BUF];
+    make_pipe(ends);
+    struct outlet outlet = {OUTLET_POLLED, dup(ends[1])};
+    fill(&outlet);
+    /* One page less: exactly what poll() calls writable. */
+    assert_int_equal(read(ends[0], text, sizeof text), sizeof text);
+    ssize_t n = outlet_write(&outlet, bytes, sizeof bytes);
+    assert_true(n == PIPE_BUF || n == -EAGAIN);
+    outlet_close(&outlet);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void test_a_file_takes_all_at_the_callers_own_offset(void **state)
+{
+    struct outlet outlet;
+    char text[8] = "";
+    int file = memfd_create("outlet", MFD_CLOEXEC);
+    assert_int_equal(write(file, "ab", 2), 2);
+    assert_int_equal(outlet_open(&outlet, file), 0);
+    assert_int_equal(outlet.kind, OUTLET_FILE);
+    assert_int_equal(outlet_write(&outlet, "cd", 2), 2);
+    outlet_close(&outlet);
+    assert_int_equal(write(file, "ef", 2), 2);
+    assert_int_equal(pread(file, text, sizeof text, 0), 6);
+    assert_string_equal(text, "abcdef");
+    close(file);
+}
+
+static void test_what_is_not_a_descriptor_is_refused(void **state)
+{
+    struct outlet outlet = {OUTLET_FILE, -7};
+    assert_int_equal(outlet_open(&outlet, -1), -EBADF);
+    assert_int_equal(outlet_open(&outlet, 100000), -EBADF);
+    assert_int_equal(outlet.fd, -7);
+}
+
+static void test_closing_twice_closes_once(void **state)
+{
+    struct outlet outlet;
+    int file = memfd_create("outlet", MFD_CLOEXEC);
+    assert_int_equal(outlet_open(&outlet, file), 0);
+    outlet_close(&outlet);
+    assert_int_equal(outlet.fd, -1);
+    outlet_close(&outlet);
+    assert_true(fcntl(file, F_GETFD) >= 0);
+    close(file);
+}
+
+/* The flags of an open file are shared with every process that has it, a shell for one. */
+static void test_the_callers_descriptor_keeps_its_flags(void **state)
+{
+    int pipe_ends[2], socket_ends[2];
+    make_pipe(pipe_ends);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket_ends), 0);
+    const int fds[] = {pipe_ends[1], socket_ends[1], open("/dev/null", O_WRONLY | O_CLOEXEC)};
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        struct outlet outlet;
+        int flags = fcntl(fds[i], F_GETFL);
+        assert_int_equal(outlet_open(&outlet, fds[i]), 0);
+        assert_true(fcntl(outlet.fd, F_GETFD) & FD_CLOEXEC);
+        outlet_write(&outlet, bytes, 10);
+        assert_int_equal(fcntl(fds[i], F_GETFL), flags);
+        assert_false(fcntl(fds[i], F_GETFL) & O_NONBLOCK);
+        outlet_close(&outlet);
+        close(fds[i]);
+    }
+    close(pipe_ends[0]);
+    close(socket_ends[0]);
+}
+
+/* ---- SIGPIPE ------------------------------------------------------------------------------- */
+
+static bool is_pending(int signal)
+{
+    sigset_t set;
+    sigpending(&set);
+    return sigismember(&set, signal);
+}
+
+/* The default action of SIGPIPE would end the test. */
+static void test_a_reader_that_is_gone_is_an_error_not_a_signal(void **state)
+{
+    int pipe_ends[2], socket_ends[2];
+    make_pipe(pipe_ends);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket_ends), 0);
+    struct outlet outlets[3];
+    assert_int_equal(outlet_open(&outlets[0], pipe_ends[1]), 0);
+    assert_int_equal(outlet_open(&outlets[1], socket_ends[1]), 0);
+    outlets[2] = (struct outlet){OUTLET_POLLED, dup(pipe_ends[1])};
+    close(pipe_ends[0]);
+    close(socket_ends[0]);
+    for (size_t i = 0; i < COUNT(outlets); i++) {
+        assert_int_equal(outlet_write(&outlets[i], "x", 1), -EPIPE);
+        assert_false(is_pending(SIGPIPE));
+        outlet_close(&outlets[i]);
+    }
+    /* Opened after the reader was gone. */
+    assert_int_equal(outlet_open(&outlets[0], pipe_ends[1]), 0);
+    assert_int_equal(outlet_write(&outlets[0], "x", 1), -EPIPE);
+    outlet_close(&outlets[0]);
+    close(pipe_ends[1]);
+    close(socket_ends[1]);
+}
+
+static int broken_pipe(void)
+{
+    int ends[2];
+    make_pipe(ends);
+    close(ends[0]);
+    return ends[1];
+}
+
+static void test_the_signal_mask_is_as_it_was(void **state)
+{
+    sigset_t before, after;
+    int fd = broken_pipe();
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    assert_int_equal(outlet_quiet_write(fd, "x", 1), -EPIPE);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    for (int i = 1; i < NSIG; i++)
+        assert_int_equal(sigismember(&before, i), sigismember(&after, i));
+    close(fd);
+}
+
+static void test_a_signal_that_was_pending_before_stays(void **state)
+{
+    sigset_t set, before;
+    struct timespec none = {0, 0};
+    int fd = broken_pipe();
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    raise(SIGPIPE);
+    assert_int_equal(outlet_quiet_write(fd, "x", 1), -EPIPE);
+    assert_true(is_pending(SIGPIPE));
+    assert_int_equal(sigtimedwait(&set, NULL, &none), SIGPIPE);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(fd);
+}
+
+static volatile sig_atomic_t handled;
+
+static void count_signal(int signal)
+{
+    handled++;
+}
+
+static void test_the_hosts_handler_is_not_called(void **state)
+{
+    struct sigaction action = {.sa_handler = count_signal}, before;
+    int fd = broken_pipe();
+    handled = 0;
+    sigaction(SIGPIPE, &action, &before);
+    assert_int_equal(outlet_quiet_write(fd, "x", 1), -EPIPE);
+    sigaction(SIGPIPE, &before, NULL);
+    assert_int_equal(handled, 0);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        outlet_test(test_a_pipe_is_opened_a_second_time),
+        outlet_test(test_a_full_pipe_says_so_at_once_and_goes_on_when_read),
+        outlet_test(test_a_full_socket_says_so_at_once),
+        outlet_test(test_a_full_pipe_that_is_only_polled_says_so_at_once),
+        outlet_test(test_a_polled_pipe_with_little_room_does_not_wait),
+        outlet_test(test_a_file_takes_all_at_the_callers_own_offset),
+        outlet_test(test_what_is_not_a_descriptor_is_refused),
+        outlet_test(test_closing_twice_closes_once),
+        outlet_test(test_the_callers_descriptor_keeps_its_flags),
+        outlet_test(test_a_reader_that_is_gone_is_an_error_not_a_signal),
+        outlet_test(test_the_signal_mask_is_as_it_was),
+        outlet_test(test_a_signal_that_was_pending_before_stays),
+        outlet_test(test_the_hosts_handler_is_not_called),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
