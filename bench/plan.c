@@ -1,6 +1,7 @@
-/* What the supervisor computes for a run, again and again: the spec, the environment, the system's
- * part of the file view and its landlock rules. Run under callgrind by tests/system/test_cost.py;
- * callgrind does not know the newest system calls, which is why it is not all of brig_start().
+/* SPDX-License-Identifier: MIT */
+/* The computations of the supervisor for one run, repeated: the spec, the environment, the system's
+ * part of the file view and its landlock rules. tests/system/test_cost.py runs it under callgrind.
+ * It does not call brig_start(), because callgrind does not know the newest system calls.
  *
  *     bench_plan TIMES */
 #include <stdio.h>

@@ -1,9 +1,11 @@
-/* What redaction costs, and what it takes for a secret that is none.
+/* SPDX-License-Identifier: MIT */
+/* The cost of redaction, and its false positives.
  *
- *     bench_redact                   speed, against one big expression and a plain copy
- *     bench_redact --corpus DIR...   what it finds in the source code below DIR, with the lines
+ *     bench_redact                   speed, compared with one big expression and a plain copy
+ *     bench_redact --corpus DIR...   matches in the source code below DIR, with the lines
  *
- * The figures are of rounds that take turns, the best of each: the machine may be busy. */
+ * The ways are measured in turns, and the best round of each is printed, because the machine may be
+ * busy. */
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -33,7 +35,7 @@ static void ok(int ret, const char *what)
         die(what);
 }
 
-/* ---- what it finds in source code ----------------------------------------------------------- */
+/* ---- matches in source code ----------------------------------------------------------------- */
 
 static struct {
     struct redact_rules *rules;
@@ -96,11 +98,11 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
     return 0;
 }
 
-static int run_corpus(char **folders)
+static int run_corpus(char **dirs)
 {
     ok(redact_rules_new(&corpus.rules, NULL, NULL, NULL), "no rules");
-    for (; *folders; folders++)
-        nftw(*folders, visit, 32, FTW_PHYS);
+    for (; *dirs; dirs++)
+        nftw(*dirs, visit, 32, FTW_PHYS);
     printf("%llu files, %llu lines, %llu bytes: %llu hits, %.2f in a million lines\n",
            (unsigned long long)corpus.files, (unsigned long long)corpus.lines,
            (unsigned long long)corpus.bytes, (unsigned long long)corpus.hits,
@@ -122,7 +124,7 @@ static double now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Lines of a log of a web service; one in a hundred has a secret in it. */
+/* Add a line of a web service's log; one in a hundred has a secret. */
 static void add_line(struct buf *text, struct random *random)
 {
     static const char *const levels[] = {"INFO", "DEBUG", "WARN", "ERROR"};
@@ -165,8 +167,8 @@ static void add_line(struct buf *text, struct random *random)
     }
 }
 
-/* The rules as one expression, in machine code, over the whole text: what a filter does that asks
- * PCRE2 for everything. The last row of each name only, all of them are too much for PCRE2; so it
+/* All rules as one JIT-compiled expression over the whole text, like a filter that uses PCRE2 for
+ * everything. It has only the last row of each name, because all rows are too much for PCRE2; so it
  * finds less, and costs less than it would. */
 static pcre2_code *one_expression(void)
 {
@@ -287,8 +289,8 @@ static void run_speed(void)
     buf_done(&out);
 }
 
-/* What a run pays that prints one line of 100 bytes: the rules and a stream made, used and freed.
- */
+/* The cost for a run that prints one line of 100 bytes: create, use and free the rules and a
+ * stream. */
 static void run_first_line(const char *what, const char *line)
 {
     double best = 0;

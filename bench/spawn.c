@@ -1,19 +1,19 @@
-/* What a run costs. One interleaved series: each round measures every way once, so that the noise
- * of the machine hits all of them alike.
+/* SPDX-License-Identifier: MIT */
+/* The cost of a run. Each round measures every way once, so that noise of the machine affects all
+ * of them alike.
  *
  *     bench_spawn [OPTION...] NAME=KIND:COMMAND [ARGUMENT...] , NAME=KIND:COMMAND ...
  *
  * KIND is spawn (posix_spawn and waitpid), cold (libbrig), or warm (libbrig, a cell built ahead). A
- * comma of its own separates the ways. Prints one JSON object a line.
+ * single comma separates the ways. Prints one JSON object per line.
  *
- *     --rounds N      how often each way is measured                          (200)
+ *     --rounds N      measurements of each way                                (200)
  *     --idle MS       sleep before each                                       (0)
  *     --ballast MB    memory of this process                                  (0)
  *     --alive N       runs that are alive all the time                        (0)
  *     --lanes N       instead: throughput of each way with N threads, for --seconds
  *     --seconds S                                                             (2)
- *     --parked N      instead: what N parked cells and N running ones take of the machine's memory
- */
+ *     --parked N      instead: memory of N parked cells and of N running ones */
 #include <errno.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -36,7 +36,7 @@ struct way {
     const char *name;
     enum { SPAWN, COLD, WARM } kind;
     char *argv[48];
-    struct brig *brig; /* of warm ways: one shape each */
+    struct brig *brig; /* for warm ways: one shape each */
     uint64_t *times;
 };
 
@@ -111,7 +111,7 @@ static void open_pool(struct way *way, unsigned cells)
     brig_spec_free(spec);
 }
 
-/* Off the clock: the cells are there, and their keeper at rest. */
+/* Not measured: wait until the cells are ready and their pool thread is idle. */
 static void wait_for_cells(const struct way *way, unsigned cells)
 {
     struct brig_spec *spec = make_spec(way);
@@ -123,7 +123,8 @@ static void wait_for_cells(const struct way *way, unsigned cells)
 
 static uint64_t measure(const struct way *way)
 {
-    for (size_t i = 0; i < way_count; i++) { /* for every way, so that no keeper works beside one */
+    for (size_t i = 0; i < way_count;
+         i++) { /* for every way, so that no pool thread is active during a measurement */
         if (ways[i].kind == WARM)
             wait_for_cells(&ways[i], CELLS);
     }
@@ -186,7 +187,7 @@ struct lane {
     size_t count, warm;
 };
 
-/* Each has a handle of its own. */
+/* Each lane has its own handle. */
 static void *run_lane(void *arg)
 {
     struct lane *lane = arg;
@@ -234,14 +235,14 @@ static void run_lanes(void)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* What processes and the kernel's own structures take; not files, which come and go. */
+/* Memory of processes and of kernel structures; not the page cache, which varies. */
 static long used_kib(void)
 {
     static const char *const fields[] = {"Slab:",  "KernelStack:", "PageTables:",   "AnonPages:",
                                          "Shmem:", "Percpu:",      "SecPageTables:"};
     char line[128], name[64];
     long total = 0, kib;
-    nap(2000); /* what is freed late is freed */
+    nap(2000); /* wait for deferred frees */
     FILE *file = fopen("/proc/meminfo", "re");
     while (file && fgets(line, sizeof line, file)) {
         if (sscanf(line, "%63s %ld", name, &kib) != 2)
@@ -261,7 +262,7 @@ static void weigh(void)
     struct brig_run *runs[64];
     if (parked > 64)
         fail("--parked is too large");
-    run_library(host, &ways[0]); /* what is loaded once is loaded */
+    run_library(host, &ways[0]); /* warms caches */
     long before = used_kib();
     open_pool(&sleeper, (unsigned)parked);
     wait_for_cells(&sleeper, (unsigned)parked);

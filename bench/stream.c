@@ -1,6 +1,6 @@
-/* What capturing costs: run a guest that writes SIZE bytes and keep all of them, with secrets
- * hidden or as they are. What it is measured against: a reader that keeps what comes from a pipe,
- * without a cell.
+/* SPDX-License-Identifier: MIT */
+/* The cost of capturing: run a guest that writes SIZE bytes and keep all of them, with redaction on
+ * or off. The comparison is a reader that keeps the bytes of a pipe, without a cell.
  *
  *     bench_stream SIZE on|off
  *     WRITER | bench_stream SIZE keep */

@@ -1,5 +1,6 @@
-"""Calls of a Python function, interleaved: by a template of brig, and by what the standard library
-has. Prints one JSON object a line, as bench_spawn does; run by bench/run.
+# SPDX-License-Identifier: MIT
+"""Calls of a Python function, interleaved: by a template of brig, and by the means of the standard
+library. Prints one JSON object per line, as bench_spawn does; run by bench/run.
 
     bench/templates.py SECONDS
     bench/templates.py parts    where the time of a call that was forked ahead goes, in µs
@@ -10,6 +11,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext, SpawnContext
 
 import brig
 from brig._outcome import value_of
@@ -20,17 +24,17 @@ AT_ONCE = 20
 PAUSE = 0.02  # seconds in which the next child is forked ahead
 
 
-def call_fresh():
+def call_fresh() -> None:
     subprocess.run([sys.executable, "-c", f"{IMPORTS}; print(abs(-7))"], check=True, stdout=subprocess.DEVNULL)
 
 
-def answer(pipe):
+def answer(pipe: Connection) -> None:
     for name in MODULES:
         __import__(name)
     pipe.send(abs(-7))
 
 
-def call_process(context):
+def call_process(context: ForkServerContext | SpawnContext) -> None:
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=answer, args=(there,))
     process.start()
@@ -39,13 +43,14 @@ def call_process(context):
     process.join()
 
 
-def spawn_true():
-    os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
+def spawn_true() -> None:
+    environment: dict[str, str] = {}
+    os.waitpid(os.posix_spawn("/bin/true", ["true"], environment), 0)
 
 
-def measure(ways, seconds):
-    """{name: [seconds of a call, ...]}, one of each in turn; what is slow is called in few rounds."""
-    times = {name: [] for name in ways}
+def measure(ways: dict[str, tuple[Callable[[], object], int]], seconds: float) -> dict[str, list[float]]:
+    """{name: [seconds of a call, ...]}, one of each in turn; slow ones are called in fewer rounds."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
     until = time.monotonic() + seconds
     rounds = 0
     while time.monotonic() < until or rounds < 10:
@@ -60,8 +65,8 @@ def measure(ways, seconds):
     return times
 
 
-def private_kib(pids):
-    """What these processes have for themselves alone."""
+def private_kib(pids: Iterable[int]) -> int:
+    """The private memory of these processes."""
     total = 0
     for pid in pids:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as rows:
@@ -69,12 +74,12 @@ def private_kib(pids):
     return total
 
 
-def children(pid):
+def children(pid: int) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as names:
         return [int(name) for name in names.read().split()]
 
 
-def memory_of_calls():
+def memory_of_calls() -> int:
     with brig.Template(preload=MODULES, parked=0, max_concurrent=AT_ONCE) as template:
         calls = [template.start(wait_here) for _ in range(AT_ONCE)]
         for call in calls:
@@ -82,15 +87,16 @@ def memory_of_calls():
         return private_kib(pid for call in calls for pid in children(call.pid))
 
 
-def wait_here():
+def wait_here() -> None:
     print("here", flush=True)
     time.sleep(300)
 
 
-def memory_of_interpreters():
+def memory_of_interpreters() -> int:
     code = f"{IMPORTS}; print('here', flush=True); import time; time.sleep(300)"
     running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(AT_ONCE)]
     for process in running:
+        assert process.stdout is not None
         process.stdout.readline()
     total = private_kib(process.pid for process in running)
     for process in running:
@@ -99,16 +105,19 @@ def memory_of_interpreters():
     return total
 
 
-def print_parts():
-    """Each row: least and median. A whole run is a call that waits for the end of its process."""
+def print_parts() -> None:
+    """Print the minimum and the median of each row. A whole run is a call that waits for the end of its process."""
     names = ("the job", "until the function", "until the answer", "the value", "in all", "a whole run", "posix_spawn")
-    rows = {name: [] for name in names}
+    rows: dict[str, list[float]] = {name: [] for name in names}
     now = time.monotonic_ns
     with brig.Template(preload=MODULES, parked=4) as template:
+        others: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("a whole run", lambda: template.try_call(now)), ("posix_spawn", spawn_true))
         for _ in range(200):
             time.sleep(PAUSE)
             times = [now()]
             job = template._try_job(now, (), {})
+            assert isinstance(job, bytes)
             times.append(now())
             run, answer = template._backend.call(job, template._keys)
             times.append(now())
@@ -117,9 +126,9 @@ def print_parts():
             run.close()
             if there:
                 times.insert(2, called)
-                for name, taken in zip(names, (*(b - a for a, b in zip(times, times[1:])), times[-1] - times[0])):
-                    rows[name].append(taken / 1000)
-            for name, call in (("a whole run", lambda: template.try_call(now)), ("posix_spawn", spawn_true)):
+                for name, part in zip(names, (*(b - a for a, b in zip(times, times[1:])), times[-1] - times[0])):
+                    rows[name].append(part / 1000)
+            for name, call in others:
                 time.sleep(PAUSE)
                 began = now()
                 call()
@@ -129,12 +138,12 @@ def print_parts():
         print(f"{name:20} {taken[0]:6.0f} {taken[len(taken) // 2]:6.0f}")
 
 
-def main():
+def main() -> None:
     if sys.argv[1:] == ["parts"]:
         print_parts()
         return
     with brig.Template(preload=MODULES, parked=4) as ahead, brig.Template(preload=MODULES, parked=0) as template:
-        ways = {
+        ways: dict[str, tuple[Callable[[], object], int]] = {
             "posix_spawn": (spawn_true, 1),
             "template, forked ahead": (lambda: ahead.call(abs, -7), 1),
             "template": (lambda: template.call(abs, -7), 1),

@@ -1,4 +1,5 @@
-/* The smallest program there is: what is left of its time is the kernel's and the launcher's. */
+/* SPDX-License-Identifier: MIT */
+/* The smallest program: its time is that of the kernel and the launcher. */
 #include "child/sys.h"
 
 void _start(void);

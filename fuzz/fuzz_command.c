@@ -1,5 +1,6 @@
-/* lib/command.c: a script whose interpreter is missing. The name that the error gives is the one
- * that the script gives, made safe. */
+/* SPDX-License-Identifier: MIT */
+/* lib/command.c: a script with a missing interpreter. The error has the name from the script,
+ * escaped. */
 #include "lib/plan/command.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #include "target.h"
 
-/* A script that names an interpreter: "#!", blanks, and something that is not the end. */
+/* A script that names an interpreter: "#!", blanks, and a character that is not a newline. */
 static bool names_interpreter(const uint8_t *data, size_t size)
 {
     size_t at = 2;
@@ -17,7 +18,14 @@ static bool names_interpreter(const uint8_t *data, size_t size)
         return false;
     while (at < size && at < 255 && (data[at] == ' ' || data[at] == '\t'))
         at++;
-    return at < size && at < 255 && data[at] && !strchr("\r\n", data[at]);
+    if (at < size && at < 255 && data[at] && !strchr("\r\n", data[at]))
+        return true;
+    /* A line that is a carriage return alone is told as such, with an empty interpreter. */
+    for (size_t end = at; end < size && end < 255 && data[end]; end++) {
+        if (data[end] == '\n')
+            return end > at && data[end - 1] == '\r';
+    }
+    return false;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,6 @@
-/* lib/environment.c: the lines of an env file, against a reader that is as simple as the manual's
- * sentence about them. */
+/* SPDX-License-Identifier: MIT */
+/* lib/environment.c: the lines of an env file, compared with a reader that is as simple as the
+ * manual's sentence about them. */
 #include "lib/spec/environment.h"
 
 #include <sys/mman.h>
@@ -7,8 +8,7 @@
 
 #include "target.h"
 
-/* The value that the last line of that name gives; whether every line is one that may stand there.
- */
+/* Returns true if every line is valid; *value is the value of the last line with that name. */
 static bool reference_read(const char *text, size_t size, const char *name, char **value)
 {
     size_t name_len = strlen(name);

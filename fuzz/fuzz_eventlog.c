@@ -1,5 +1,6 @@
-/* lib/eventlog.c: the input is a script of events and reads, slow and fast. What comes out are
- * whole lines of JSON in order, and the lines that are missing are those that were counted as
+/* SPDX-License-Identifier: MIT */
+/* lib/eventlog.c: the input is a script of events and of slow and fast reads. The output must be
+ * complete lines of JSON in order, and the missing lines must be those that were counted as
  * dropped. */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@ static bool read_some(int fd, size_t max)
 {
     max = max < OUT_MAX - out_len ? max : OUT_MAX - out_len;
     ssize_t n = read(fd, out + out_len, max);
-    ensure(n >= 0 || errno == EAGAIN); /* or what comes out says nothing */
+    ensure(n >= 0 || errno == EAGAIN); /* otherwise the output proves nothing */
     out_len += n > 0 ? (size_t)n : 0;
     return n > 0;
 }
@@ -29,7 +30,7 @@ static void check_lines(uint64_t added, uint64_t dropped)
     uint64_t lines = 0;
     for (size_t at = 0; at < out_len; lines++) {
         const char *end = memchr(out + at, '\n', out_len - at);
-        ensure(end); /* no half of a line */
+        ensure(end); /* no incomplete line */
         size_t len = (size_t)(end - out) - at;
         json_t *root = json_loadb(out + at, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
         ensure(root);
@@ -43,12 +44,13 @@ static void check_lines(uint64_t added, uint64_t dropped)
     }
     ensure(lines + dropped == added);
     ensure((uint64_t)told <= dropped);
-    ensure((uint64_t)last != added || (uint64_t)told == dropped); /* the last line has told all */
+    ensure((uint64_t)last != added ||
+           (uint64_t)told == dropped); /* the last line has the whole count */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct brig_run run = {.id = "r1"};
+    static struct brig_run run = {.report.id = "r1"};
     struct input input = {data, size};
     struct brig_event_log *log;
     uint64_t added = 0;

@@ -1,4 +1,5 @@
-/* lib/group.c: the lines of /proc/self/cgroup. What is found stands in one of the lines. */
+/* SPDX-License-Identifier: MIT */
+/* lib/group.c: the lines of /proc/self/cgroup. A path that is found must be in one of the lines. */
 #include "lib/cgroup/group.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
-/* base/jsonr.c: takes and refuses the same texts as another library's parser, and reads the same
- * from them. */
+/* SPDX-License-Identifier: MIT */
+/* base/jsonr.c: accepts and refuses the same texts as another library's parser, and reads the same
+ * values. */
 #include "base/jsonr.h"
 
 #include <jansson.h>
@@ -76,16 +77,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct brig_error err = {0};
     json_error_t where;
-    char *text = malloc(size ? size : 1); /* without a NUL behind it */
+    char *text = malloc(size ? size : 1); /* without a NUL at the end */
     ensure(text);
     memcpy(text, data, size);
     struct jsonr *ours = jsonr_object(text, size, 1 << 20, "text", "fuzz", &err);
     json_t *theirs = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
     if (ours && theirs)
         compare(ours, theirs);
-    else if (ours) /* only the last few numbers below infinity are a matter of taste */
+    else if (ours) /* parsers differ only for the last few numbers below infinity */
         ensure(json_error_code(&where) == json_error_numeric_overflow);
-    else /* they overlook a NUL behind a number */
+    else /* the other parser overlooks a NUL after a number */
         ensure(!theirs || !json_is_object(theirs) || strstr(err.text, "overflow") ||
                memchr(text, 0, size));
     ensure(ours || (is_printable(err.text) && err.fault == BRIG_FAULT_USAGE));

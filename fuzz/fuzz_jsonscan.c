@@ -1,6 +1,7 @@
-/* base/jsonscan.c: takes what the reader that builds a tree takes, and finds the same members. What
- * only the reader refuses (numbers that are too large, names that come twice, \u0000, lone
- * surrogates) may differ. Written out again by jsonw_raw(), it is still JSON. */
+/* SPDX-License-Identifier: MIT */
+/* base/jsonscan.c: accepts the same texts as the reader that builds a tree, and finds the same
+ * members. They may differ for texts that only the reader refuses (numbers that are too large,
+ * duplicate names, \u0000, lone surrogates). After jsonw_raw(), the text is still JSON. */
 #include "base/jsonscan.h"
 
 #include "base/buf.h"

@@ -1,4 +1,5 @@
-/* base/jsonw.c: bytes of any kind come back from another library's parser as they went in. */
+/* SPDX-License-Identifier: MIT */
+/* base/jsonw.c: another library's parser reads back any bytes unchanged. */
 #include "base/jsonw.h"
 
 #include <jansson.h>
@@ -12,7 +13,7 @@ static int digit_of(char c)
     return at ? (int)(at - digits) : -1;
 }
 
-/* RFC 4648 read strictly: no other character, padding where it has to be, no bits left over. */
+/* RFC 4648 read strictly: no other characters, exact padding, no bits left over. */
 static size_t decode(const char *text, size_t len, uint8_t *out)
 {
     size_t n = 0;
@@ -48,7 +49,7 @@ static void check_bytes(const json_t *value, bool utf8, const uint8_t *data, siz
     free(bytes);
 }
 
-/* Nothing in the output can do anything to a terminal. */
+/* The output contains nothing that a terminal interprets. */
 static void check_quiet(const struct buf *buf)
 {
     for (size_t i = 0; i < buf->len; i++) {

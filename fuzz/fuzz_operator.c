@@ -1,5 +1,6 @@
-/* lib/operator.c: a file of root's own that is wrong is refused whole and in safe words; what is
- * accepted sets limits only. Needs root, like the file. */
+/* SPDX-License-Identifier: MIT */
+/* lib/operator.c: an invalid operator file is refused as a whole, with a printable message; an
+ * accepted one sets only limits. Needs root, because the file must belong to root. */
 #include "lib/spec/operator.h"
 
 #include <fcntl.h>
@@ -7,23 +8,23 @@
 
 #include "target.h"
 
-static char folder[64], path[80];
+static char dir[64], path[80];
 static int file = -1;
 
 static void remove_file(void)
 {
     unlink(path);
-    rmdir(folder);
+    rmdir(dir);
 }
 
 static void make_file(void)
 {
-    snprintf(folder, sizeof folder, "/dev/shm/brig-fuzz.XXXXXX"); /* memory, where there is some */
-    if (!mkdtemp(folder)) {
-        snprintf(folder, sizeof folder, "/tmp/brig-fuzz.XXXXXX");
-        ensure(mkdtemp(folder));
+    snprintf(dir, sizeof dir, "/dev/shm/brig-fuzz.XXXXXX"); /* in memory, if possible */
+    if (!mkdtemp(dir)) {
+        snprintf(dir, sizeof dir, "/tmp/brig-fuzz.XXXXXX");
+        ensure(mkdtemp(dir));
     }
-    snprintf(path, sizeof path, "%s/limits.json", folder);
+    snprintf(path, sizeof path, "%s/limits.json", dir);
     file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     ensure(file >= 0);
     atexit(remove_file);

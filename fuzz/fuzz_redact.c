@@ -1,6 +1,7 @@
-/* lib/redact.c: the input is a list of fragments, which make a text, and how that is cut. What
- * comes out must be what a reference makes of the whole text, which has no triggers, no partial
- * matches and no machine code: at every place every rule is tried, one after the other. */
+/* SPDX-License-Identifier: MIT */
+/* lib/redact.c: the input is a list of fragments, which make a text, and the places where it is
+ * cut. The output must equal that of a reference on the whole text. The reference has no triggers,
+ * no partial matches and no JIT: it tries every rule at every place. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/redact/redact.h"
 
@@ -112,6 +113,13 @@ static const char *const fragments[] = {
     "g",
     "h",
     "p",
+    "pass",
+    "Pass: ",
+    "x-auth-",
+    "sort-",
+    "my_secure_pass!",
+    "correcthorse9",
+    "some-words-of-it",
 };
 #define FRAGMENTS (sizeof fragments / sizeof *fragments)
 
@@ -170,7 +178,7 @@ static const PCRE2_SIZE *match_at(const pcre2_code *code, const struct string *t
     return *rc > 0 ? pcre2_get_ovector_pointer(match) : NULL;
 }
 
-/* A line at a time: where the END line ends, or the third line in a row that has no base64. */
+/* Line by line: the end of the END line, or of the third line in a row without base64. */
 static size_t key_ends(const struct string *text, size_t at)
 {
     static pcre2_code *end_line, *base64, *blank;
@@ -211,7 +219,7 @@ static size_t tail_ends(const struct redact_rule *rule, const struct string *tex
     return match_at(codes[rule->tail], text, at, 0, &rc)[1];
 }
 
-/* The first rule that matches at this place, where its secret begins and where it ends. */
+/* The first rule that matches at this place, and the bounds of its secret. */
 static const struct redact_rule *rule_at(const struct string *text, size_t at, size_t *first,
                                          size_t *last)
 {
@@ -304,7 +312,7 @@ static void feed(struct redactor *r, const struct string *text, uint64_t seed, s
     for (size_t at = 0; at < text->len;) {
         size_t n = 1 + random_below(&random, most);
         n = n < text->len - at ? n : text->len - at;
-        char *piece = malloc(n); /* of its own: a read past its end is seen */
+        char *piece = malloc(n); /* exact size: a read past the end is detected */
         ensure(piece);
         memcpy(piece, text->data + at, n);
         ensure(redactor_feed(r, piece, n, out) == 0);
@@ -312,7 +320,10 @@ static void feed(struct redactor *r, const struct string *text, uint64_t seed, s
         free(piece);
         at += n;
     }
+    /* All input is shown, held, or counted as hidden. */
+    ensure(redactor_swallowed(r) + out->len + redactor_held(r) >= text->len);
     ensure(redactor_end(r, out) == 0);
+    ensure(redactor_swallowed(r) + out->len >= text->len);
     ensure(redactor_held(r) == 0 && !redactor_failure(r));
 }
 
@@ -344,7 +355,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct string text = make_text(&input), expected = {0};
     add(&expected, "", 0);
     uint64_t count = reference_rules(&text, &expected);
-    if (which % 4) { /* the rules alone, used again: with machine code after a while */
+    if (which % 4) { /* only the rules, used again: JIT-compiled after a while */
         if (!plain)
             ensure(redact_rules_new(&plain, NULL, NULL, NULL) == 0);
         for (uint64_t i = 0; i < 3; i++)

@@ -1,5 +1,6 @@
-/* mcp/rpc.c: whatever a client sends is a message, or an error with a code; an id is JSON that can
- * be sent back. */
+/* SPDX-License-Identifier: MIT */
+/* mcp/rpc.c: any line of a client is a message, or an error with a code; an id is JSON that can be
+ * sent back. */
 #include "mcp/rpc.h"
 
 #include "base/jsonscan.h"

@@ -1,6 +1,7 @@
-/* lib/schema.c: any schema and any value. The input is an object with the two, {"schema": ...,
- * "value": ...}. Either the schema is refused with a message that can be printed, or the value is,
- * or it is right; and then it is wrong for {"not": the schema}. */
+/* SPDX-License-Identifier: MIT */
+/* lib/schema.c: any schema and any value. The input is an object with both, {"schema": ...,
+ * "value": ...}. Either the schema is refused with a printable message, or the value is valid or
+ * not; a valid value is not valid for {"not": the schema}. */
 #include "lib/tools/schema.h"
 
 #include <errno.h>
@@ -37,8 +38,8 @@ static int check(const struct jsonr *source, const struct jsonr *value, struct b
     return ret < 0;
 }
 
-/* The schema turned round: as a member of another one. References go astray then, and what was too
- * much work before is so again. */
+/* Check {"not": the schema}. References may be broken there, and a schema that was too much work is
+ * so again. */
 static void check_inverse(struct jsonr *source, const struct jsonr *value, int result,
                           const struct brig_error *before)
 {
@@ -72,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int result = check(source, value, &err);
         if (result >= 0 && !strstr(text, "$ref"))
             check_inverse(source, value, result, &err);
-        ensure(now() - start < 60); /* with sanitizers, and five checks */
+        ensure(now() - start < 60); /* with sanitizers, and for five checks */
     }
     jsonr_free(root);
     free(text);

@@ -1,5 +1,6 @@
-/* lib/spec.c: a spec and a job's metadata of unknown origin. What is refused changes nothing and is
- * told in safe words; what is accepted is in range and, for metadata, a limit. */
+/* SPDX-License-Identifier: MIT */
+/* lib/spec.c: a spec and a job's metadata of unknown origin. A refused text changes nothing and has
+ * a printable message; accepted values are in range and, for metadata, limits. */
 #include "lib/spec/spec.h"
 
 #include "same_spec.h"
@@ -58,7 +59,7 @@ static void check_error(const struct brig_error *err)
     ensure(strlen(err->text) < sizeof err->text && err->text[0] && is_printable(err->text));
 }
 
-/* Once read, reading it again sets the same values; only lists grow. */
+/* Reading the same text again sets the same values; only lists grow. */
 static void check_again(const struct brig_spec *spec, const char *text, size_t size)
 {
     struct brig_spec *again = new_spec();
@@ -98,7 +99,7 @@ static void check_metadata(const char *text, size_t size, struct brig_spec *twin
         check_error(&err);
     for (int i = 0; i < KEY_COUNT; i++) {
         check_value(spec, i, BRIG_FROM_METADATA);
-        if (ret == 0 && key_table[i].limit) /* all that may differ */
+        if (ret == 0 && key_table[i].limit) /* only limits may differ */
             twin->values[i] = spec->values[i];
     }
     ensure(same_spec(spec, twin));

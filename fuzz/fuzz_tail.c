@@ -1,5 +1,6 @@
-/* lib/tail.c: the input is a script of additions and removals, followed by a model that keeps every
- * byte. */
+/* SPDX-License-Identifier: MIT */
+/* lib/tail.c: the input is a script of additions and removals, compared with a model that keeps
+ * every byte. */
 #include "lib/run/tail.h"
 
 #include "brig.h"
@@ -61,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (input.size) {
         uint64_t what = input_number(&input, 1);
         const uint8_t *bytes;
-        /* Below the number of alternations that are remembered, because of the model. */
+        /* Stays below the number of alternations that are remembered, because of the model. */
         if (what & 0x80) {
             take(&tail, &m, 1 + (what & 0x7f));
         } else {

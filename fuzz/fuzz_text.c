@@ -1,5 +1,6 @@
-/* base/text.c against the letter of RFC 3629: the same bytes are UTF-8, a tail is what more bytes
- * could complete, and what is escaped is printable whatever it was. */
+/* SPDX-License-Identifier: MIT */
+/* base/text.c compared with RFC 3629: the same bytes are UTF-8, a tail is a beginning that more
+ * bytes could complete, and escaped text is always printable. */
 #include "base/text.h"
 
 #include "target.h"
@@ -12,7 +13,7 @@ static size_t reference_valid(const uint8_t *s, size_t len)
     return at;
 }
 
-/* Can up to three more bytes make a character of these? */
+/* True if up to three more bytes can make a character of these. */
 static bool is_beginning(const uint8_t *s, size_t len)
 {
     uint8_t whole[4];

@@ -1,5 +1,6 @@
-/* base/units.c: what is accepted is in range and means the same when it is written differently;
- * what is refused leaves the output alone. */
+/* SPDX-License-Identifier: MIT */
+/* base/units.c: an accepted value is in range and means the same in another notation; a refused one
+ * leaves the output unchanged. */
 #include <ctype.h>
 
 #include "base/units.h"
@@ -47,7 +48,7 @@ static bool is_refused(const struct kind *kind, const char *before, const char *
     return why && again == UNTOUCHED;
 }
 
-/* The written form is understood again, but for the space and the large units of sizes. */
+/* The formatted value can be parsed again, except for the space and the large units of sizes. */
 static void check_written(const struct kind *kind, uint64_t value)
 {
     char text[UNITS_TEXT_SIZE];

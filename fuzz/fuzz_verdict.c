@@ -1,5 +1,5 @@
-/* lib/verdict.c: whatever was seen, there is one status, codes that go with it, and notes that can
- * be printed. */
+/* SPDX-License-Identifier: MIT */
+/* lib/verdict.c: any facts give one status, matching codes, and printable notes. */
 #include "lib/result/verdict.h"
 
 #include <signal.h>
@@ -30,7 +30,7 @@ static struct facts facts_from(struct input *input, char why[64])
         &facts.limits.pids,         &facts.limits.timeout_ns,
         &facts.limits.cpu_time_ns,  &facts.limits.output_bytes,
     };
-    /* Mostly small, sometimes the value that means unknown or unlimited, sometimes anything. */
+    /* Mostly small, sometimes the value for unknown or unlimited, sometimes any number. */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         uint64_t value = input_number(input, 1);
         *numbers[i] = value == 255   ? BRIG_UNKNOWN
@@ -56,7 +56,7 @@ static void check_codes(const struct facts *facts, const struct verdict *verdict
     ensure(verdict->status != BRIG_EXITED || exited);
     ensure(verdict->status != BRIG_SIGNALED || (facts->main_ended && !exited));
     ensure(verdict->status != BRIG_ERROR || !facts->main_ended);
-    /* A memory verdict has the kernel's word, or says that it was sampled. */
+    /* A memory verdict is based on the kernel's count, or says that it was sampled. */
     bool counted = facts->oom_kills != BRIG_UNKNOWN && facts->oom_kills > 0;
     ensure((verdict->status == BRIG_MEMORY_LIMIT) == (counted || facts->reason == END_MEMORY));
 }
@@ -70,7 +70,7 @@ static void check_notes(const struct facts *facts, const struct verdict *verdict
         return;
     }
     ensure(notes[len - 1] == '.');
-    ensure(notes[0] != ' ' || facts->comm[0] == ' '); /* the guest's own name for a process */
+    ensure(notes[0] != ' ' || facts->comm[0] == ' '); /* a process name chosen by the guest */
     ensure(!facts->stuck || strstr(notes, "SIGKILL"));
     ensure(!(facts->output_over && facts->truncate_output) || strstr(notes, "were left out"));
 }

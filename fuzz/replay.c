@@ -1,6 +1,8 @@
-/* Runs files through a target without libFuzzer: replay FILE|FOLDER...
+/* SPDX-License-Identifier: MIT */
+/* Runs files through a fuzz target without libFuzzer: replay FILE|DIRECTORY...
  *
- * So the corpora are tests for every compiler, and an input that failed once is one for ever. */
+ * This makes the corpora tests for every compiler, and keeps an input that failed once as a
+ * test. */
 #include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
@@ -24,7 +26,7 @@ static int replay_file(const char *path)
     }
     size_t size = fread(data, 1, INPUT_MAX, file);
     fclose(file);
-    /* Memory of exactly its size: a read past the end is seen. */
+    /* A buffer of exactly its size: a read past the end is detected. */
     uint8_t *exact = malloc(size ? size : 1);
     ensure(exact);
     memcpy(exact, data, size);
@@ -36,20 +38,20 @@ static int replay_file(const char *path)
     return 0;
 }
 
-static int replay_folder(const char *path)
+static int replay_dir(const char *path)
 {
-    DIR *folder = opendir(path);
+    DIR *dir = opendir(path);
     const struct dirent *entry;
-    int failed = folder == NULL;
-    while (folder && (entry = readdir(folder))) {
+    int failed = dir == NULL;
+    while (dir && (entry = readdir(dir))) {
         char file[4096];
         if (entry->d_name[0] == '.')
             continue;
         snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
         failed |= replay_file(file);
     }
-    if (folder)
-        closedir(folder);
+    if (dir)
+        closedir(dir);
     return failed;
 }
 
@@ -59,9 +61,9 @@ int main(int argc, char **argv)
     LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
     for (int i = 1; i < argc; i++) {
         struct stat st;
-        bool folder = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
-        failed |= folder ? replay_folder(argv[i]) : replay_file(argv[i]);
+        bool dir = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
+        failed |= dir ? replay_dir(argv[i]) : replay_file(argv[i]);
     }
     printf("%u inputs\n", count);
-    return failed || count == 0; /* a corpus that is gone is not a corpus that passed */
+    return failed || count == 0; /* a missing corpus is a failure */
 }

@@ -1,5 +1,6 @@
-/* What every fuzz target includes: the entry point that libFuzzer and replay.c call, and a check
- * that stays in however it is built. */
+/* SPDX-License-Identifier: MIT */
+/* Included by every fuzz target: the entry point for libFuzzer and replay.c, and a check that is
+ * never compiled out. */
 #ifndef FUZZ_TARGET_H
 #define FUZZ_TARGET_H
 
@@ -20,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                                          \
     } while (0)
 
-/* The input as a string of its own, so that a read past its end is seen; freed by the caller. */
+/* The input as a string in its own memory, so that a read past its end is detected; the caller
+ * frees it. */
 static inline char *target_text(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);
@@ -31,7 +33,7 @@ static inline char *target_text(const uint8_t *data, size_t size)
     return text;
 }
 
-/* Takes values off the front of the input; zeros when it is used up. */
+/* Takes values from the front of the input; zeros when it is used up. */
 struct input {
     const uint8_t *data;
     size_t size;
@@ -48,7 +50,7 @@ static inline uint64_t input_number(struct input *input, size_t bytes)
     return value;
 }
 
-/* At most len bytes; how many there were. */
+/* Take at most len bytes; returns their number. */
 static inline size_t input_bytes(struct input *input, const uint8_t **bytes, size_t len)
 {
     len = len < input->size ? len : input->size;
@@ -58,8 +60,8 @@ static inline size_t input_bytes(struct input *input, const uint8_t **bytes, siz
     return len;
 }
 
-/* The length of the character at the start of s by the letter of RFC 3629; 0 if there is none.
- * Written without a look at base/text.c, to be compared with it. */
+/* The length of the character at the start of s by RFC 3629; 0 if there is none. Written
+ * independently of base/text.c, to be compared with it. */
 static inline size_t reference_character(const uint8_t *s, size_t len)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -81,7 +83,7 @@ static inline size_t reference_character(const uint8_t *s, size_t len)
     return good ? n : 0;
 }
 
-/* UTF-8 without control characters, C1 included. */
+/* UTF-8 without control characters, including C1. */
 static inline bool is_printable(const char *text)
 {
     const uint8_t *s = (const uint8_t *)text;

@@ -1,9 +1,10 @@
-/* The other side of a template (brig.h, docs/TEMPLATES.md): for interpreters, in the guest.
+/* SPDX-License-Identifier: MIT */
+/* The guest's side of a template (brig.h, docs/TEMPLATES.md), for interpreters.
  *
- * An interpreter that is started as a template loads what its calls will need, in one thread, and
- * then calls brig_template_serve(). That forks the interpreter for each call, and returns in the
- * fork, which runs the one call and exits. A static library of its own, libbrig_template.a: it
- * needs nothing of libbrig. */
+ * An interpreter that is started as a template loads the modules that its calls need, in one
+ * thread, and then calls brig_template_serve(). That function forks the interpreter for each call
+ * and returns in the fork, which runs this one call and exits. It is in a static library,
+ * libbrig_template.a, which does not depend on libbrig. */
 #ifndef BRIG_TEMPLATE_H
 #define BRIG_TEMPLATE_H
 
@@ -13,28 +14,31 @@
 extern "C" {
 #endif
 
-/* The variable that names the descriptor of the template's socket. */
+/* The environment variable with the number of the template's socket. */
 #define BRIG_TEMPLATE_VARIABLE "BRIG_TEMPLATE_FD"
 
 struct brig_template_hooks {
-    void (*before)(void *arg); /* a fork; in the template */
-    void (*parent)(void *arg); /* after it, in the template */
-    void (*child)(void *arg);  /* after it, in the fork, before its job is there */
-    void *arg;                 /* each hook may be NULL */
+    void (*before)(void *arg); /* before a fork, in the template */
+    void (*parent)(void *arg); /* after a fork, in the template */
+    void (*child)(void *arg);  /* after a fork, in the fork, before it gets its job */
+    void *arg;                 /* passed to the hooks; each hook may be NULL */
 };
 
 struct brig_template_job {
-    char **argv;       /* what the call is named, NULL-terminated */
-    char **envp;       /* its environment: to be put in the place of the template's */
-    const char *input; /* what came with it, brig_spec_give_input(); NULL if nothing did */
+    char **argv;       /* the name of the call, NULL-terminated */
+    char **envp;       /* the environment of the call; the fork replaces its own with it */
+    const char *input; /* the bytes of brig_spec_give_input(), or NULL */
     size_t input_len;
 };
 
-/* Say that the template is ready, and serve. Returns 0 in a fork that has its job: descriptor 0 is
- * its stdin, 1 and 2 its streams, 3 its result channel if it has one (BRIG_RESULT_FD); no
- * other is open. Returns -errno in the template: -EBUSY if it has more than one thread, -ENOTSUP
- * if it has memory that its forks would share (MAP_SHARED, and writable), -ECONNRESET when nobody
- * wants it any more. */
+/* Report that the template is ready, and serve its calls.
+ *
+ * Returns 0 in a fork that has its job. There, file descriptor 0 is stdin, 1 and 2 are stdout and
+ * stderr, and 3 is the result channel if the call has one (BRIG_RESULT_FD); no other is open.
+ *
+ * Returns -errno in the template: -EBUSY if it has more than one thread, -ENOTSUP if it has memory
+ * that its forks would share (MAP_SHARED and writable), -ECONNRESET if the supervisor has closed
+ * the socket. */
 int brig_template_serve(int socket, const struct brig_template_hooks *hooks,
                         struct brig_template_job *job);
 

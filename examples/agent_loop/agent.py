@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """An agent: a model picks tools, brig runs them, and what they say goes back to the model."""
 import tempfile
 
@@ -8,14 +9,14 @@ from tools import call
 MOST_TURNS = 12
 
 
-def solve(model, task, folder, watch=print):
-    """Let a model work on a task in a folder until it has an answer."""
+def solve(model, task, directory, watch=print):
+    """Let a model work on a task in a directory until it has an answer."""
     messages = [{"role": "user", "content": task}]
     for _ in range(MOST_TURNS):
         step = model(messages)
         if "answer" in step:
             return step["answer"]
-        said = call(folder, step["tool"], step["arguments"])
+        said = call(directory, step["tool"], step["arguments"])
         watch(f"--- {step['tool']}\n{said}")
         messages.append({"role": "assistant", "content": step})
         messages.append({"role": "tool", "content": said})
@@ -23,9 +24,9 @@ def solve(model, task, folder, watch=print):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as directory:
         print(TASK)
-        print("===", solve(scripted, TASK, folder))
+        print("===", solve(scripted, TASK, directory))
 
 
 if __name__ == "__main__":

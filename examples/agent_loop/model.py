@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A model that needs no network: it plays a script, with the mistakes that real ones make.
 
 A model is any callable that takes the messages so far and gives its next step, one of

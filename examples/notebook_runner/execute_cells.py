@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Execute the code cells of a notebook in place, where there is no nbconvert.
 
 Plain Python only: no magics, no pictures. What the cells did so far is written after each of them, so

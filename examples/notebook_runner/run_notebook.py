@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Run a notebook in a sandbox, with limits: its cells are code that somebody else may have written.
 
     run_notebook.py BOOK.ipynb [-o DONE.ipynb] [--timeout SECONDS] [--memory MB] [--network]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Run the scanner plugins of a folder over a target, side by side, each within its limits.
+# SPDX-License-Identifier: MIT
+"""Run the scanner plugins of a directory over a target, side by side, each within its limits.
 
     scan.py TARGET [--plugins FOLDER] [--json FILE] [--at-once N]
 
 A plugin is NAME.json: {"command": [...], "sandbox": {"timeout_seconds": 5, ...}}. It finds the target in
-/target and its own folder in /plugins, both read-only, and prints one finding a line, as JSON:
+/target and its own directory in /plugins, both read-only, and prints one finding a line, as JSON:
 {"path": "a.py", "line": 3, "title": "..."}. Ends with 1 if there are findings, 2 if a plugin failed.
 """
 import argparse
@@ -35,7 +36,7 @@ def read_findings(stdout):
 
 
 async def run_plugin(pool, path, shown):
-    """Run one plugin, in an empty folder of its own; gives its part of the report."""
+    """Run one plugin, in an empty directory of its own; gives its part of the report."""
     plugin = json.loads(path.read_text(encoding="utf-8"))
     limits = resolve_sandbox_config(plugin)
     part = {"plugin": path.stem, "state": "failed", "message": None, "findings": [], "junk_lines": 0}
@@ -68,7 +69,7 @@ def show(report):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Run scanner plugins over a folder.")
+    parser = argparse.ArgumentParser(description="Run scanner plugins over a directory.")
     parser.add_argument("target", type=Path)
     parser.add_argument("--plugins", type=Path, default=Path(__file__).with_name("plugins"))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there")

@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: MIT
 """brig: run a command as if it will misbehave.
 
     >>> import brig
     >>> brig.run("echo hello").stdout_text
     'hello\\n'
 
-Each run has its own view of the files, no network, limits on memory, processors, processes, time
-and output, and nothing of it survives its end. See docs/PYTHON.md.
+Each run has its own view of the files, no network, limits on memory, CPU, processes, time
+and output. When it ends, all of its processes are gone. See docs/PYTHON.md.
 """
 
 from . import aio
@@ -13,16 +14,18 @@ from ._api import Run, run, start
 from ._brig import version as __version__
 from ._errors import (
     BrigSystemError,
+    DegradedWarning,
     Error,
     NotExecutableError,
     NotFoundError,
+    Refused,
     RefusedError,
-    RunFailed,
     UsageError,
 )
 from ._events import Event
+from ._failures import CallFailed, GuestError, MemoryLimit, OutputLimit, RunFailed, Timeout
 from ._keys import KEYS, Key
-from ._outcome import CallFailed, Outcome
+from ._outcome import Outcome
 from ._pool import Pool
 from ._result import Isolation, Limits, Result, Usage
 from ._template import Call, Template
@@ -36,20 +39,26 @@ __all__ = [
     "BrigSystemError",
     "Call",
     "CallFailed",
+    "DegradedWarning",
     "Error",
     "Event",
+    "GuestError",
     "Isolation",
     "Key",
     "Limits",
+    "MemoryLimit",
     "NotExecutableError",
     "NotFoundError",
     "Outcome",
+    "OutputLimit",
     "Pool",
+    "Refused",
     "RefusedError",
     "Result",
     "Run",
     "RunFailed",
     "Template",
+    "Timeout",
     "Tool",
     "ToolEvent",
     "ToolHost",

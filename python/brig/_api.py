@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """run() and start(): one command, waited for or watched."""
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from . import _brig
 from ._errors import UsageError
 from ._events import Event, Queue
 from ._host import get_host
-from ._stepper import keep
 from ._keys import describe_keys
+from ._failures import run_failed
 from ._result import Result, make_result
 from ._spec import Command, Input, input_of, make_spec
+from ._stepper import step_in_thread
 
 _os: Any = os  # not every typeshed knows eventfd
 
@@ -43,16 +45,16 @@ def run(
     capture: bool = True,
     **keys: Any,
 ) -> Result:
-    """Run a command in a sandbox of its own and wait for its end.
+    """Run a command in its own sandbox and wait for its end.
 
-    A str is run by /bin/sh, a list is a program and its arguments. Sizes are bytes or texts like
-    "512M", durations are seconds, texts like "1m30s" or timedelta; None means brig's default.
-    `cwd` is the work folder, which the command can write to. `env` adds to a short environment;
-    the value None passes the caller's variable on. `input` is what it reads on stdin.
+    A str is run by /bin/sh; a list is a program and its arguments. Sizes are in bytes or strings
+    like "512M"; durations are in seconds, strings like "1m30s" or timedelta. None means brig's
+    default. `cwd` is the work directory, which the command can write to. `env` adds to a short
+    environment; the value None passes the caller's own variable. `input` is sent to stdin.
 
-    Whatever the command does is a Result. Raised are faults of brig and of the request (Error),
-    and with check=True RunFailed if it did not exit with 0. An exception that arrives meanwhile,
-    KeyboardInterrupt for one, ends the whole tree of the run first.
+    Anything that the command does is a Result. Faults of brig and of the request raise Error; with
+    check=True, a command that does not exit with 0 raises RunFailed. If an exception such as
+    KeyboardInterrupt arrives meanwhile, every process of the run is ended before it propagates.
 
     Further settings, by keyword:
     """
@@ -66,7 +68,9 @@ def run(
         result = make_result(run)
     finally:
         run.close()
-    return result.check() if check else result
+    if check and not result.ok:
+        raise run_failed(result, cmd)
+    return result
 
 
 def start(
@@ -83,16 +87,17 @@ def start(
     capture: bool = True,
     **keys: Any,
 ) -> Run:
-    """Start a command as run() does and return at once, with a handle of the run.
+    """Start a command like run() and return at once with a handle of the run.
 
-    Its limits and clocks count whatever the caller does; a thread of the package sees to that.
+    A thread of the package steps the run, so its limits and timeouts hold no matter what the caller
+    does.
     """
     keys.update(
         timeout=timeout, memory=memory, cpus=cpus, pids=pids, output=output, cwd=cwd, env=env
     )
     spec = make_spec(cmd, keys, input, capture)
     handle = Run(get_host().start(spec, input_of(input), True))
-    keep(handle)
+    step_in_thread(handle)
     return handle
 
 
@@ -100,11 +105,11 @@ run.__doc__ = f"{run.__doc__ or ''}\n{describe_keys()}\n"
 
 
 class Run:
-    """A run on its way. May be used by any thread, also by several.
+    """A run in progress. It may be used by any thread, and by several at once.
 
-    Iterating gives its events until its end; `with` ends it at the latest when it is left. Who
-    does not take the events in time loses the oldest (Event.dropped), and holds nothing up.
-    `pid` is that of brig's init for this run, in the caller's pid namespace.
+    Iterate over it for its events until its end. A `with` block ends the run when it is left. If
+    events are not taken in time, the oldest are dropped (Event.dropped); the run is never delayed.
+    `pid` is the process id of brig's init for this run, in the caller's PID namespace.
     """
 
     def __init__(self, raw: _brig.Run) -> None:
@@ -118,7 +123,7 @@ class Run:
         self._signal = -1  # eventfd, for fileno()
         self.pid = raw.pid()
 
-    # ---- for the keeper ----
+    # ---- for the stepper ----
 
     def _fd(self) -> int:
         return self._raw.fileno()
@@ -130,7 +135,7 @@ class Run:
         try:
             over, events = self._raw.step()
             result = make_result(self._raw) if over else None
-        except BaseException as error:  # whoever waits gets it, not the keeper
+        except BaseException as error:  # raised in wait(), not in the stepper thread
             over, fault = True, error
         with self._changed:
             for event in events:
@@ -146,7 +151,7 @@ class Run:
         self._raw.close()
 
     def _end_now(self) -> None:
-        for _ in range(2):  # the second does not wait for kill_after
+        for _ in range(2):  # the second call does not wait for kill_after
             self._raw.cancel()
         with self._changed:
             self._changed.wait_for(lambda: self._over, 10)
@@ -156,16 +161,17 @@ class Run:
     def _check_process(self) -> None:
         if self._process != os.getpid():
             raise UsageError(
-                f"the run belongs to process {self._process}, of which this one is a fork",
+                f"the run belongs to process {self._process}; this process is a fork of it",
                 "python",
             )
 
     def wait(self, timeout: float | None = None) -> Result:
-        """The result, once it is over. TimeoutError if that takes longer; the run goes on then."""
+        """Wait for the end and return the result. After `timeout` seconds TimeoutError is raised,
+        and the run continues."""
         self._check_process()
         with self._changed:
             if not self._changed.wait_for(lambda: self._over, timeout):
-                raise TimeoutError(f"the run goes on after {timeout} s")
+                raise TimeoutError(f"the run is not over after {timeout} s")
             return self._outcome()
 
     def _outcome(self) -> Result:
@@ -175,24 +181,24 @@ class Run:
         return self._result
 
     def is_over(self) -> bool:
-        """Without a look at its result, which may be a fault."""
+        """True if the run is over. Unlike `result`, this does not raise."""
         return self._over
 
     @property
     def result(self) -> Result | None:
-        """None while it goes on."""
+        """The result, or None while the run continues."""
         self._check_process()
         with self._changed:
             return self._outcome() if self._over else None
 
     def cancel(self, why: str | None = None) -> None:
-        """End it: SIGTERM, kill_after, SIGKILL; a second call kills at once. `why` goes into the
-        notes. Does not wait; harmless when it is over."""
+        """End the run: SIGTERM, then SIGKILL after kill_after; a second call kills at once. `why`
+        is added to the notes. Returns at once, and does nothing if the run is over."""
         self._check_process()
         self._raw.cancel(why)
 
     def events(self) -> list[Event]:
-        """What has happened since the last look, without waiting; for use with fileno()."""
+        """The events since the last call, without waiting; for use with fileno()."""
         self._check_process()
         with self._changed:
             if self._signal >= 0:
@@ -202,12 +208,12 @@ class Run:
                     pass
             taken = [self._queue.take(self._result) for _ in range(len(self._queue))]
             if self._signal >= 0 and self._over:
-                _os.eventfd_write(self._signal, 1)  # stays readable: there is an end to be seen
+                _os.eventfd_write(self._signal, 1)  # stays readable, because the run is over
             return taken
 
     def fileno(self) -> int:
-        """A descriptor that is readable when events() has something, or the run is over. Open as
-        long as the handle is there."""
+        """A file descriptor that is readable if events() has something or the run is over. It is
+        open as long as this handle exists."""
         self._check_process()
         with self._changed:
             if self._signal < 0:
@@ -227,14 +233,14 @@ class Run:
             yield event
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """In an event loop; brig.aio.start() does without the thread behind this handle."""
+        """The events, in an event loop. brig.aio.start() does the same without a thread."""
         loop = asyncio.get_running_loop()
-        fd = os.dup(self.fileno())  # of its own: a loop watches a descriptor for one only
+        fd = os.dup(self.fileno())  # a copy, because a loop allows one reader per file descriptor
         ready = asyncio.Event()
         loop.add_reader(fd, ready.set)
         try:
             while True:
-                over = self._over  # before the look: what comes after it is seen the next time
+                over = self._over  # read first: later events are taken in the next round
                 for event in self.events():
                     yield event
                 if over:
@@ -257,9 +263,9 @@ class Run:
         self.close("its with block was left")
 
     def close(self, why: str | None = None) -> None:
-        """Cancel it if it goes on, and wait until all of it is gone."""
+        """Cancel the run if it is not over, and wait until all of its processes are gone."""
         if self._process != os.getpid():
-            return  # a fork leaves a with block of its parent: the run is the parent's
+            return  # a fork leaves the with block of its parent, which owns the run
         with self._changed:
             over = self._over
         if not over:
@@ -270,7 +276,7 @@ class Run:
         try:
             with self._changed:
                 self._changed.wait_for(lambda: self._over)
-        except BaseException:  # a second Ctrl-C: no more patience, SIGKILL
+        except BaseException:  # for example a second Ctrl-C: kill at once
             self._end_now()
             raise
 

@@ -1,8 +1,11 @@
-/* The module brig._brig: brig.h for Python, and nothing that could be written in Python.
+/* SPDX-License-Identifier: MIT */
+/* The module brig._brig: brig.h for Python. Everything that can be written in Python is elsewhere.
  *
- * Objects: Spec (what to run), Host (what this process needs to start runs), Run (one of them). The
- * package around it gives them names, types and manners; nobody else is meant to import this. */
+ * Objects: Spec (a command and its settings), Host (the library's handle), Run (a run), Template.
+ * Only the package around it imports this module. */
 #include "_brig.h"
+
+#include <string.h>
 
 pthread_mutex_t host_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -13,9 +16,9 @@ PyObject *raise_error(const struct brig_error *error)
     PyObject *module = PyImport_ImportModule("brig._errors");
     PyObject *exception = NULL;
     if (module)
-        exception =
-            PyObject_CallMethod(module, "make_error", "iiss", (int)error->fault, error->errnum,
-                                error->stage ? error->stage : "", error->text);
+        exception = PyObject_CallMethod(module, "make_error", "iisss", (int)error->fault,
+                                        error->errnum, error->stage ? error->stage : "",
+                                        error->key ? error->key : "", error->text);
     if (exception)
         PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
     Py_XDECREF(exception);
@@ -43,7 +46,8 @@ static const char *type_name(enum brig_key_type type)
 }
 
 PyDoc_STRVAR(keys_doc,
-             "keys() -> list of (name, type, argument, default, choices, help, detail, limit)");
+             "keys() -> list of (name, type, argument, default, choices, help, detail, limit, "
+             "second)");
 
 static PyObject *module_keys(PyObject *module, PyObject *unused)
 {
@@ -52,9 +56,9 @@ static PyObject *module_keys(PyObject *module, PyObject *unused)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < count; i++) {
         const struct brig_key *key = &keys[i];
-        PyObject *row = Py_BuildValue("(sszzzszN)", key->name, type_name(key->type), key->argument,
+        PyObject *row = Py_BuildValue("(sszzzszNz)", key->name, type_name(key->type), key->argument,
                                       key->initial, key->choices, key->help, key->detail,
-                                      PyBool_FromLong(key->limit));
+                                      PyBool_FromLong(key->limit), key->second);
         if (!row || PyList_Append(list, row) < 0)
             Py_CLEAR(list);
         Py_XDECREF(row);
@@ -64,7 +68,8 @@ static PyObject *module_keys(PyObject *module, PyObject *unused)
 
 /* ---- fork ---------------------------------------------------------------------------------- */
 
-/* Who forks holds the GIL, most likely; who holds the lock does not need it. */
+/* The forking thread usually holds the GIL. It may wait for the lock, because the holder of the
+ * lock never waits for the GIL. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&host_lock);
@@ -93,7 +98,7 @@ static int add_type(PyObject *module, PyType_Spec *spec, const char *name, PyObj
 
 static int module_exec(PyObject *module)
 {
-    static bool handlers; /* of the process: the lock is, too */
+    static bool handlers; /* one per process, like the lock */
     struct types *types = PyModule_GetState(module);
     if (!handlers && pthread_atfork(before_fork, after_fork_here, after_fork_there) != 0) {
         PyErr_NoMemory();
@@ -128,17 +133,47 @@ static int module_clear(PyObject *module)
     return 0;
 }
 
-PyDoc_STRVAR(plain_job_doc, "plain_job(head, args, keywords) -> bytes | None: the job with that "
-                            "head, if the arguments are plain ones (_plain.h).");
-PyDoc_STRVAR(plain_value_doc, "plain_value(answer, head): the value in it, if it is a plain one; "
-                              "else NotImplemented.");
+PyDoc_STRVAR(plain_job_doc, "plain_job(head, args, keywords) -> bytes | None: a job with that "
+                            "head, or None if an argument is not of a plain type (_plain.h).");
+PyDoc_STRVAR(plain_value_doc, "plain_value(answer, head): the value of an answer; NotImplemented "
+                              "if it is not of a plain type.");
+
+PyDoc_STRVAR(json_weight_doc, "json_weight(text) -> (values, number): an upper bound of the number "
+                              "of values in JSON, and the length of its longest number.");
+PyDoc_STRVAR(hash_looks_doc,
+             "hash_looks(values, in_set, most) -> int: the number of table slots that are probed "
+             "to insert the values into a set or a dict; counting stops after `most`.");
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
+
+PyDoc_STRVAR(redact_doc, "redact(text, /) -> text with its secrets hidden");
+
+static PyObject *redact(PyObject *module, PyObject *text)
+{
+    Py_ssize_t len = 0;
+    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace");
+    char *data = NULL;
+    (void)module;
+    if (!bytes || PyBytes_AsStringAndSize(bytes, &data, &len) < 0) {
+        Py_XDECREF(bytes);
+        return NULL;
+    }
+    char *hidden = brig_redact(data, (size_t)len);
+    Py_DECREF(bytes);
+    if (!hidden)
+        return PyErr_NoMemory();
+    PyObject *shown = PyUnicode_DecodeUTF8(hidden, (Py_ssize_t)strlen(hidden), "backslashreplace");
+    brig_free(hidden);
+    return shown;
+}
 
 static PyMethodDef methods[] = {
     {"keys", module_keys, METH_NOARGS, keys_doc},
     {"plain_job", FAST(plain_job), METH_FASTCALL, plain_job_doc},
     {"plain_value", FAST(plain_value), METH_FASTCALL, plain_value_doc},
+    {"json_weight", json_weight, METH_O, json_weight_doc},
+    {"hash_looks", FAST(hash_looks), METH_FASTCALL, hash_looks_doc},
+    {"redact", redact, METH_O, redact_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,5 @@
-/* Spec and Host: what to run, and starting it. */
+/* SPDX-License-Identifier: MIT */
+/* Spec and Host: settings of runs, and their start. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,18 +9,33 @@
 
 /* ---- Spec ---------------------------------------------------------------------------------- */
 
-/* settings: [(name, value)], both bytes without NUL. */
-static bool add_settings(struct brig_spec *spec, PyObject *settings)
+/* (name, value), or (name, path, second part or None) */
+static bool add_setting(struct brig_spec *spec, PyObject *setting)
 {
     struct brig_error error = {0};
+    const char *name, *value, *second = NULL;
+    PyObject *part = NULL;
+    bool pair = PyTuple_Check(setting) && PyTuple_Size(setting) == 3;
+    int ret;
+    if (!PyArg_Parse(setting, pair ? "(yyO)" : "(yy)", &name, &value, &part))
+        return false;
+    if (pair && part != Py_None && !(second = PyBytes_AsString(part)))
+        return false;
+    if (pair)
+        ret = brig_spec_set_pair(spec, name, value, second, BRIG_FROM_OPTION, NULL, &error);
+    else
+        ret = brig_spec_set(spec, name, value, BRIG_FROM_OPTION, NULL, &error);
+    if (ret < 0)
+        raise_error(&error);
+    return ret == 0;
+}
+
+/* Every text is bytes without a NUL. */
+static bool add_settings(struct brig_spec *spec, PyObject *settings)
+{
     for (Py_ssize_t i = 0; i < PyList_Size(settings); i++) {
-        const char *name, *value;
-        if (!PyArg_Parse(PyList_GetItem(settings, i), "(yy)", &name, &value))
+        if (!add_setting(spec, PyList_GetItem(settings, i)))
             return false;
-        if (brig_spec_set(spec, name, value, BRIG_FROM_OPTION, NULL, &error) < 0) {
-            raise_error(&error);
-            return false;
-        }
     }
     return true;
 }
@@ -75,7 +91,7 @@ static void spec_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(set_template_doc, "set_template(template): its runs are calls of the template.");
+PyDoc_STRVAR(set_template_doc, "set_template(template): make its runs calls of the template.");
 
 static PyObject *spec_set_template(PyObject *object, PyObject *args)
 {
@@ -150,7 +166,7 @@ static void host_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(close_doc, "close() -> bool: unless runs still use it; False then.");
+PyDoc_STRVAR(close_doc, "close() -> bool: close it; False if runs still use it.");
 
 static PyObject *host_close(PyObject *object, PyObject *unused)
 {
@@ -168,7 +184,7 @@ static bool host_is_open(const struct host *self)
     return self->brig != NULL;
 }
 
-/* Alone with the handle, without the GIL; nobody closes it meanwhile. */
+/* Release the GIL and take host_lock. The handle cannot be closed meanwhile. */
 static PyThreadState *host_enter(struct host *self)
 {
     self->runs++;
@@ -184,7 +200,7 @@ static void host_leave(struct host *self, PyThreadState *gil)
     self->runs--;
 }
 
-/* The bytes as a memory file that stands at its beginning; -1 if that fails. */
+/* A memfd with the bytes, at offset 0; -1 on failure. */
 static int make_input(const char *bytes, size_t len, struct brig_error *error)
 {
     int fd = memfd_create("brig-input", MFD_CLOEXEC);
@@ -208,15 +224,15 @@ static int make_input(const char *bytes, size_t len, struct brig_error *error)
     return fd;
 }
 
-/* What the guest reads. */
+/* The stdin of the guest. */
 struct input {
-    const char *bytes; /* it goes with the job; NULL */
+    const char *bytes; /* sent with the job, or NULL */
     size_t len;
-    int fd; /* a memory file; -1 */
+    int fd; /* a memfd, or -1 */
 };
 
-/* It is part of the start, not of the spec, which several threads may start: one at a time, under
- * host_lock. With `template`, what is started is one. */
+/* Start a run, or a template if `template` is set, under host_lock. The input is set here and not
+ * in the spec object, because several threads may start the same spec. */
 static int start(struct host *self, struct spec *spec, struct input input, struct brig_run **out,
                  struct brig_template **template, struct brig_error *error)
 {
@@ -233,6 +249,16 @@ static int start(struct host *self, struct spec *spec, struct input input, struc
     brig_spec_set_stdin(spec->spec, -1, NULL);
     brig_spec_give_input(spec->spec, NULL, 0, NULL);
     return ret;
+}
+
+/* Returns false if an exception is set. */
+static bool warn_degraded(const char *why)
+{
+    PyObject *module = PyImport_ImportModule("brig._errors");
+    PyObject *done = module ? PyObject_CallMethod(module, "warn_degraded", "s", why) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(done);
+    return done != NULL;
 }
 
 static PyObject *start_run(PyObject *object, PyObject *args, struct brig_template **template)
@@ -272,9 +298,11 @@ static PyObject *start_run(PyObject *object, PyObject *args, struct brig_templat
     if (ret == 0)
         run_fill(out, run, input.fd);
     host_leave(self, gil);
-    if (ret == 0)
+    if (ret == 0 && (!brig_run_degraded(run) || warn_degraded(brig_run_degraded(run))))
         return (PyObject *)out;
-    Py_DECREF((PyObject *)out);
+    Py_DECREF((PyObject *)out); /* ends the run, if warnings are errors here */
+    if (ret == 0)
+        return NULL;
     if (input.fd >= 0)
         close(input.fd);
     return raise_error(&error);
@@ -296,12 +324,12 @@ static PyObject *host_call(PyObject *object, PyObject *args)
     PyObject *answer = run ? run_answer(run, NULL) : NULL;
     PyObject *both = answer ? PyTuple_Pack(2, run, answer) : NULL;
     Py_XDECREF(answer);
-    Py_XDECREF(run); /* which ends it, if there is nobody to give it to */
+    Py_XDECREF(run); /* ends the run, which has no owner */
     return both;
 }
 
 PyDoc_STRVAR(start_template_doc,
-             "start_template(spec, input, watch) -> (Run, Template): start() of a template.");
+             "start_template(spec, input, watch) -> (Run, Template): start a template.");
 
 static PyObject *host_start_template(PyObject *object, PyObject *args)
 {
@@ -315,7 +343,7 @@ static PyObject *host_start_template(PyObject *object, PyObject *args)
     return both;
 }
 
-PyDoc_STRVAR(warm_doc, "warm(spec, cells): keep cells for runs like it built ahead; 0: no more.");
+PyDoc_STRVAR(warm_doc, "warm(spec, cells): keep so many cells built ahead for this spec; 0: none.");
 
 static PyObject *host_warm(PyObject *object, PyObject *args)
 {
@@ -334,7 +362,7 @@ static PyObject *host_warm(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(warm_ready_doc, "warm_ready(spec) -> int: how many are ready for it.");
+PyDoc_STRVAR(warm_ready_doc, "warm_ready(spec) -> int: the number of ready cells.");
 
 static PyObject *host_warm_ready(PyObject *object, PyObject *args)
 {
@@ -384,14 +412,16 @@ static void template_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-PyDoc_STRVAR(template_fileno_doc, "fileno() -> int: readable when ready() has something new.");
+PyDoc_STRVAR(template_fileno_doc,
+             "fileno() -> int: readable when the answer of ready() may have changed.");
 
 static PyObject *template_fileno(PyObject *object, PyObject *unused)
 {
     return PyLong_FromLong(brig_template_fd(((struct template *)object)->template));
 }
 
-PyDoc_STRVAR(template_ready_doc, "ready() -> bool: can calls be made? Raises if it has ended.");
+PyDoc_STRVAR(template_ready_doc,
+             "ready() -> bool: True if calls can be made. Raises if the template has ended.");
 
 static PyObject *template_ready(PyObject *object, PyObject *unused)
 {

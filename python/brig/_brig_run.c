@@ -1,4 +1,5 @@
-/* Run: stepping, waiting, cancelling, and what comes of it. */
+/* SPDX-License-Identifier: MIT */
+/* Run: stepping, waiting, cancelling, and its result. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -8,11 +9,11 @@
 
 #include "_brig.h"
 
-/* How often a wait looks for signals: one may come in the moment before poll(). */
+/* The interval at which a wait checks for signals: one may arrive just before poll(). */
 #define SLICE_MS   100
-#define EVENTS_MAX 64 /* of one step; the library makes fewer */
+#define EVENTS_MAX 64 /* per step; the library makes fewer */
 
-/* ---- all of them, for forks ---------------------------------------------------------------- */
+/* ---- all runs, for forks ------------------------------------------------------------------- */
 
 static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct run *runs;
@@ -54,7 +55,7 @@ void runs_after_fork_here(void)
     pthread_mutex_unlock(&runs_lock);
 }
 
-/* The copies of descriptors must not stay: the guest's stdin would have no end. */
+/* The fork must close its copies of file descriptors: they would keep the guest's stdin open. */
 void runs_after_fork_there(void)
 {
     for (struct run *run = runs; run; run = run->next) {
@@ -68,7 +69,7 @@ void runs_after_fork_there(void)
     pthread_mutex_init(&runs_lock, NULL);
 }
 
-/* ---- one ----------------------------------------------------------------------------------- */
+/* ---- one run ------------------------------------------------------------------------------- */
 
 struct run *run_new(PyObject *type, struct host *host)
 {
@@ -91,7 +92,7 @@ void run_fill(struct run *self, struct brig_run *run, int input)
     runs_add(self);
 }
 
-/* In a fork of its process a run is somebody else's; what the fork had of it is gone. */
+/* False in a fork of the process that started the run; the fork's copy is freed. */
 static bool is_ours(const struct run *self)
 {
     char text[120];
@@ -124,7 +125,7 @@ static void close_run(struct run *self)
     Py_CLEAR(self->host);
 }
 
-PyDoc_STRVAR(close_doc, "close(): end it at once if it goes on, and free what it has.");
+PyDoc_STRVAR(close_doc, "close(): free the run; one that is not over is ended at once.");
 
 static PyObject *run_close(PyObject *object, PyObject *unused)
 {
@@ -143,7 +144,7 @@ static void run_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* Bytes in plain memory, on their way to Python. */
+/* Bytes in plain memory, to be converted to Python. */
 struct bytes {
     char *data; /* NULL: None */
     size_t len;
@@ -196,8 +197,8 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Step until it is over or the time has come, without the GIL; the lock is not held while there is
- * nothing to do, so that others can cancel it. */
+/* Step until the run is over or the time is up, without the GIL. The lock is released while there
+ * is nothing to do, so that other threads can cancel the run. */
 static int wait_slice(struct run *self, int64_t until)
 {
     for (;;) {
@@ -211,7 +212,7 @@ static int wait_slice(struct run *self, int64_t until)
     }
 }
 
-/* The same until there is an answer, whose bytes are copied. Waits first: just after its start
+/* The same until there is an answer, whose bytes are copied. It waits first: just after the start
  * there is nothing to do for a run. */
 static int wait_answer(struct run *self, int64_t until, struct bytes *answer)
 {
@@ -233,9 +234,8 @@ static int wait_answer(struct run *self, int64_t until, struct bytes *answer)
     return state;
 }
 
-PyDoc_STRVAR(answer_doc,
-             "answer() -> bytes | None: what the guest sent, as soon as it is whole, or "
-             "None when the run is over first.");
+PyDoc_STRVAR(answer_doc, "answer() -> bytes | None: wait for the complete JSON from the guest; "
+                         "None if the run is over first.");
 
 PyObject *run_answer(PyObject *object, PyObject *unused)
 {
@@ -258,7 +258,9 @@ PyObject *run_answer(PyObject *object, PyObject *unused)
     return take_bytes(&answer);
 }
 
-PyDoc_STRVAR(wait_doc, "wait(seconds) -> bool: is it over? None: wait for that.");
+PyDoc_STRVAR(
+    wait_doc,
+    "wait(seconds) -> bool: wait at most so long, or with None to the end; True if it is over.");
 
 static PyObject *run_wait(PyObject *object, PyObject *seconds)
 {
@@ -288,7 +290,8 @@ static PyObject *run_wait(PyObject *object, PyObject *seconds)
     }
 }
 
-/* The events of a step, their bytes copied. Fewer if memory is short: sequence has a gap then. */
+/* Copy the events of a step with their bytes. If memory is short some are missing, and `sequence`
+ * has a gap. */
 static size_t copy_events(struct brig_run *run, struct brig_event *events)
 {
     size_t count = 0;
@@ -313,8 +316,8 @@ static PyObject *counter(uint64_t value)
     return PyLong_FromUnsignedLongLong(value);
 }
 
-/* (type, sequence, seconds, data, pid, limit, memory, cpu seconds, pids), without what it has not.
- */
+/* (type, sequence, seconds, data, pid, limit, memory, cpu seconds, pids); trailing fields that the
+ * event does not have are left out. */
 static PyObject *event_tuple(const struct brig_event *event)
 {
     unsigned long long sequence = event->sequence;
@@ -352,7 +355,7 @@ static PyObject *event_list(const struct brig_event *events, size_t count)
     return list;
 }
 
-PyDoc_STRVAR(step_doc, "step() -> (over, events): do what can be done without waiting.");
+PyDoc_STRVAR(step_doc, "step() -> (over, events): process all pending work without blocking.");
 
 static PyObject *run_step(PyObject *object, PyObject *unused)
 {
@@ -375,7 +378,7 @@ static PyObject *run_step(PyObject *object, PyObject *unused)
     return list ? Py_BuildValue("(NN)", PyBool_FromLong(state == RUN_OVER), list) : NULL;
 }
 
-PyDoc_STRVAR(cancel_doc, "cancel(why): end it; a second call does not wait for kill_after.");
+PyDoc_STRVAR(cancel_doc, "cancel(why): end the run; a second call does not wait for kill_after.");
 
 static PyObject *run_cancel(PyObject *object, PyObject *args)
 {
@@ -392,7 +395,7 @@ static PyObject *run_cancel(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- what there is to know ----------------------------------------------------------------- */
+/* ---- facts and the result ------------------------------------------------------------------ */
 
 enum fact { FACT_FD, FACT_PID };
 
@@ -417,7 +420,7 @@ static PyObject *run_fileno(PyObject *object, PyObject *unused)
     return fact_of((struct run *)object, FACT_FD);
 }
 
-PyDoc_STRVAR(pid_doc, "pid() -> int: of brig's init for this run.");
+PyDoc_STRVAR(pid_doc, "pid() -> int: the process id of brig's init for this run.");
 
 static PyObject *run_pid(PyObject *object, PyObject *unused)
 {
@@ -429,8 +432,8 @@ struct outcome {
     int exit_code;
 };
 
-/* The streams and the guest's own JSON go beside the result, not through its JSON: they are large,
- * and what a guest wrote may be more than a reader of JSON takes. */
+/* The streams and the guest's JSON are returned beside the result, not inside of its JSON: they are
+ * large, and Python's JSON reader may refuse a guest's value. */
 static int copy_result(const struct brig_result *result, struct outcome *to,
                        struct brig_error *error)
 {
@@ -455,8 +458,8 @@ static int copy_result(const struct brig_result *result, struct outcome *to,
     return -ENOMEM;
 }
 
-PyDoc_STRVAR(result_doc, "result() -> None while it goes on, else (JSON without what follows, "
-                         "stdout, stderr, what the guest sent, exit code).");
+PyDoc_STRVAR(result_doc, "result() -> None until the run is over, then (JSON without the following "
+                         "parts, stdout, stderr, JSON from the guest, exit code).");
 
 static PyObject *run_result(PyObject *object, PyObject *unused)
 {

@@ -1,4 +1,5 @@
-"""What can be closed is closed at the end of its with block."""
+# SPDX-License-Identifier: MIT
+"""Base classes of objects that are closed at the end of their with block."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ T = TypeVar("T")
 
 
 class Closing:
-    """`with`, for a class that has close()."""
+    """`with` for a class that has close()."""
 
     def close(self) -> None:
         raise NotImplementedError
@@ -27,7 +28,7 @@ class Closing:
 
 
 class AsyncClosing(Closing):
-    """`async with`, too."""
+    """`with` and `async with` for a class that has close()."""
 
     async def __aenter__(self: T) -> T:
         return self

@@ -1,7 +1,9 @@
-"""What is raised: faults of brig or of the request, never what a guest did."""
+# SPDX-License-Identifier: MIT
+"""Exceptions: faults of brig or of the request. Actions of a guest never raise."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
@@ -9,43 +11,47 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """brig could not do what it was asked to. Nothing of the attempt is left.
+    """brig could not do what was asked. Everything that was set up for the attempt has been
+    removed.
 
-    `text` is one line for a person; `stage` says where it happened ("spec", "plan", "cgroup",
-    "exec", ...); `errno` is the system's number behind it, 0 if there is none.
+    `text` is one line for people; `stage` is the step that failed ("spec", "plan", "cgroup",
+    "exec", ...); `errno` is the number of the system error, 0 if there is none;
+    `key` is the limit that the operator's maximum forbids, or empty.
     """
 
     fault = "none"
 
-    def __init__(self, text: str, stage: str = "", errno: int = 0) -> None:
+    def __init__(self, text: str, stage: str = "", errno: int = 0, key: str = "") -> None:
         super().__init__(text)
         self.text = text
         self.stage = stage
         self.errno: int = errno
+        self.key = key
 
     def __str__(self) -> str:
         return self.text
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return type(self), (self.text, self.stage, self.errno)
+        return type(self), (self.text, self.stage, self.errno, self.key)
 
 
 class UsageError(Error, ValueError):
-    """The request is malformed: an unknown value, a size that is none."""
+    """The request is malformed, for example a setting that does not exist or a size that is not a
+    size."""
 
     fault = "usage"
 
 
 class RefusedError(Error):
-    """Well-formed, but it cannot be enforced or is not allowed on this host."""
+    """The request is well-formed, but cannot be enforced or is not allowed on this host."""
 
     fault = "refused"
 
 
 class BrigSystemError(Error):
-    """A system call of the set-up failed, or the end of a run is not known.
+    """A system call failed while a run was set up, or brig lost track of a run's end.
 
-    `result` is there in the second case.
+    In the second case `result` is set.
     """
 
     fault = "system"
@@ -53,7 +59,7 @@ class BrigSystemError(Error):
 
 
 class NotExecutableError(Error, PermissionError):
-    """The command exists and cannot be executed."""
+    """The command exists but cannot be executed."""
 
     fault = "not_executable"
 
@@ -64,21 +70,12 @@ class NotFoundError(Error, FileNotFoundError):
     fault = "not_found"
 
 
-class RunFailed(Exception):
-    """With check=True: the run did not exit with 0. `result` says what it did."""
+class DegradedWarning(RuntimeWarning):
+    """With isolation="auto": the run has no cell, because none can be built on this host."""
 
-    def __init__(self, result: Result) -> None:
-        super().__init__(result)
-        self.result = result
 
-    def __str__(self) -> str:
-        result = self.result
-        if result.notes:
-            return f"{result.status}: {result.notes}"
-        if result.exit_code is not None:
-            return f"exited with {result.exit_code}"
-        return result.status
-
+Refused = RefusedError
+"""The short name."""
 
 _BY_FAULT: tuple[type[Error], ...] = (
     Error,
@@ -90,7 +87,19 @@ _BY_FAULT: tuple[type[Error], ...] = (
 )
 
 
-def make_error(fault: int, errnum: int, stage: str, text: str) -> Error:
+def warn_degraded(why: str) -> None:
+    """Called by the extension after a run was started without a cell."""
+    warnings.warn(
+        f"no cell can be built here ({why}): landlock and seccomp alone confine this run,"
+        " as isolation='auto' allows",
+        DegradedWarning,
+        stacklevel=3,
+    )
+
+
+def make_error(fault: int, errnum: int, stage: str, key: str, text: str) -> Error:
     """The exception for a struct brig_error; called by the extension."""
+    if stage == "isolation":
+        text += '; or allow less with isolation="auto"; `brig doctor` tells more'
     kind: type[Error] = _BY_FAULT[fault] if 0 <= fault < len(_BY_FAULT) else Error
-    return kind(text, stage, errnum)
+    return kind(text, stage, errnum, key)

@@ -1,4 +1,5 @@
-"""What happens while a run goes on, and the bounded queue in which it waits for who listens."""
+# SPDX-License-Identifier: MIT
+"""Events of a run, and the bounded queue in which they wait for the caller."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ QUEUE_EVENTS = 10_000
 class Event:
     """One event; docs/RESULT.md has the fields of each type.
 
-    `data` is a chunk of stdout or stderr with whole characters. `dropped` counts the events before
-    this one that were given up because nobody took them in time.
+    `data` is a chunk of stdout or stderr; no character is split. `dropped` is the number of events
+    before this one that were dropped because they were not taken in time.
     """
 
     type: Literal["started", "stdout", "stderr", "usage", "limit", "ended"]
@@ -35,12 +36,13 @@ class Event:
 
     @property
     def text(self) -> str:
-        """`data` as text; bytes that are no UTF-8 are shown as \\xNN."""
+        """`data` as text; bytes that are not UTF-8 are shown as \\xNN."""
         return (self.data or b"").decode(errors="backslashreplace")
 
 
 class Queue:
-    """Events in order. Over its bound the oldest are dropped, and the next says how many."""
+    """Events in order. Beyond its bound the oldest are dropped, and the next one has their number.
+    """
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
@@ -59,7 +61,7 @@ class Queue:
             self._dropped += 1
 
     def take(self, result: Result | None) -> Event:
-        """The oldest; the event of the end carries the result."""
+        """Take the oldest event; the event "ended" gets the result."""
         event = self._events.popleft()
         self._bytes -= len(event.data or b"")
         if self._dropped:

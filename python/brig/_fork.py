@@ -1,8 +1,9 @@
-"""Calls by fork: an interpreter that has imported everything, and forks itself for each call.
+# SPDX-License-Identifier: MIT
+"""Calls by fork: an interpreter with all imports done that forks itself for each call.
 
-The template is a run as any other, with a socket beside its streams (docs/TEMPLATES.md). One that
-has died is started again by the next call. A fork of this process has no part in it, and starts a
-template of its own.
+The template is a run like any other, with a socket in addition to its streams (docs/TEMPLATES.md).
+A template that has died is started again by the next call. A fork of this process does not use its
+parent's template, but starts its own.
 """
 
 from __future__ import annotations
@@ -18,28 +19,31 @@ from typing import Any
 from . import _brig
 from ._api import Run
 from ._errors import BrigSystemError, RefusedError, UsageError
+from ._guest import TEXT_MAX
 from ._host import get_host
-from ._stepper import keep
 from ._result import Result
 from ._spec import make_spec
+from ._stepper import step_in_thread
 
-OPEN_WITHIN = 300.0  # seconds that a preload may take
+OPEN_WITHIN = 300.0  # seconds for all imports of a preload
 
-# What calls have from their template; the library does not hear it again.
+# Settings that calls inherit from their template; they are not passed to the library again.
 OF_TEMPLATE = ("cwd", "workdir", "ro", "rw", "tmpfs", "view", "network")
 
 NAME = ["function"]
-"""What a call is called where a run has its command."""
+"""Stands for the command in the result of a call."""
 
 LEAST_PIDS = 100
-"""Of a template: each call that goes on has an init that counts as one of its processes."""
+"""The least process limit of a template: each running call has an init that counts as one of its
+processes."""
 
 
 class ForkBackend:
-    """One template, and what is needed to start it again.
+    """One template, and everything that is needed to start it again.
 
-    `command` is the interpreter, `shown` the keywords that it is run with, `settings` what it reads
-    first. `parked` calls with the keywords `keys` are forked ahead; `calls` go on at once, at most.
+    `command` is the interpreter, `shown` are the keywords of its run, `settings` the bytes on its
+    stdin. `parked` calls with the keywords `keys` are forked ahead; at most `calls` run in
+    parallel.
     """
 
     def __init__(
@@ -64,12 +68,12 @@ class ForkBackend:
         self._get()
 
     def is_open(self) -> bool:
-        """Would a call be started without waiting for imports?"""
+        """True if a call would start without waiting for imports."""
         template = self._template
         return template is not None and template.lives()
 
     def open(self) -> None:
-        """Start the template again, if it has died."""
+        """Start the template again if it has died."""
         self._get()
 
     def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
@@ -81,7 +85,8 @@ class ForkBackend:
         return template.host.start(template.spec_of(keys), job, watch)
 
     def call(self, job: bytes, keys: Mapping[str, Any]) -> tuple[_brig.Run, bytes | None]:
-        """start(), and what the guest answered before its end, if it did."""
+        """start(), and the answer of the guest if it arrives before the end of the run, else None.
+        """
         template = self._template
         if template is None or template.run._over:
             template = self._get()
@@ -92,13 +97,14 @@ class ForkBackend:
         return template.host.call(template.spec_of(keys), job)
 
     def _another_than(self, template: _Started) -> _Started:
-        """For a call that was not started, because the template had just died. Else its error goes on."""
+        """Restart for a call that failed to start because the template has just died. If it lives,
+        the error is raised again."""
         if template.lives(0.3):
             raise
         return self._get()
 
     def why_it_ended(self) -> str | None:
-        """In words, if the template is not there any more."""
+        """The reason as a sentence if the template has ended, else None."""
         template = self._template
         return None if template is None or template.lives(1) else template.end()
 
@@ -121,15 +127,16 @@ class ForkBackend:
             return self._template
 
     def _start_template(self) -> _Started:
-        """Without a timeout, and with the memory that anything has here by default. Where the
-        operator has set maxima, with those: it ends when its time is over, and is started again."""
+        """Start without a timeout and with the default memory limit. If the operator's maxima
+        forbid that, the template runs with those: it ends when its time is over, and is started
+        again."""
         keys = {name: self._shown[name] for name in (*OF_TEMPLATE, "env") if name in self._shown}
-        keys.update(output="1M", on_output_limit="truncate", channel=True, redact=False)
+        keys.update(output="1M", on_output_limit="truncate", channel=True)
         own = {"timeout": "unlimited", "pids": self._pids}
         try:
             raw, template = self._run({**keys, **own})
         except RefusedError as error:
-            if not error.text.startswith(tuple(f"{name}: " for name in own)):
+            if error.key not in own:
                 raise
             raw, template = self._run(keys)
         return _Started(raw, template, self._keys, self._parked)
@@ -144,7 +151,7 @@ class ForkBackend:
 
 
 class _Started:
-    """A template that runs, and the specs of its calls."""
+    """A running template, and the specs of its calls."""
 
     def __init__(
         self, raw: _brig.Run, template: _brig.Template, keys: Mapping[str, Any], parked: int
@@ -152,7 +159,7 @@ class _Started:
         self._template = template
         self.host = get_host()
         self.run = Run(raw)
-        keep(self.run)
+        step_in_thread(self.run)
         self._specs: dict[int, tuple[Mapping[str, Any], _brig.Spec]] = {}
         self._parked: _brig.Spec | None = None
         try:
@@ -180,7 +187,8 @@ class _Started:
             raise RefusedError(text, "template") from None
 
     def spec_of(self, keys: Mapping[str, Any]) -> _brig.Spec:
-        """Of calls with these keywords; remembered, since the same come again and again."""
+        """The spec of calls with these keywords, cached because the same ones come again and again.
+        """
         known = self._specs.get(id(keys))
         if known is not None and known[0] is keys:
             return known[1]
@@ -192,7 +200,7 @@ class _Started:
         return spec
 
     def lives(self, patience: float = 0) -> bool:
-        """Does it? With patience, its end may be on its way."""
+        """False if the template has ended, or ends within `patience` seconds."""
         if not patience:
             return not self.run.is_over()
         try:
@@ -213,15 +221,15 @@ class _Started:
         if self._parked is not None:
             get_host().warm(self._parked, 0)
         self.run.cancel("the template is closed")
-        self.run.cancel()  # it has nothing to save
+        self.run.cancel()  # kill it at once: it has nothing to save
         self.run.close()
 
 
 def _refusal(result: Result) -> str | None:
-    """What a template has said that could not become one (_guest.serve)."""
+    """The error that a template reported which could not get ready (_guest.serve)."""
     said = result.output
     text = said.get("error") if isinstance(said, dict) else None
-    return text if isinstance(text, str) else None
+    return text[:TEXT_MAX] if isinstance(text, str) else None
 
 
 def _end_of(result: Result) -> str:

@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: MIT
 """A function and its arguments as bytes: a job for an interpreter in a guest.
 
-What the guest can import is sent by reference, if it is that very object; all else by value: the
-code of a function with what it refers to (variables of its module that it names, closures,
-defaults, decorators around it), classes, and instances of them. Modules go by name. The way in is
-pickle's, since the caller is whom the guest trusts; nothing comes back this way.
+An object that the guest can import is sent by reference, if the import gives the same object.
+Others are sent by value: functions as code with everything they refer to (global variables that
+they name, closures, defaults, decorators), classes, and their instances. Modules are sent by name.
+Jobs are pickled, because the guest trusts the caller; results never are.
 
-What a function refers to is sent as it is at the moment of the call. It sees its own copy.
+Variables are sent with their values at the moment of the call. The function sees its own copy.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from . import _brig, _guest
 from ._interpreter import Interpreter
 
 JOB_MAX = 256 << 20
-"""Bytes of a function and its arguments."""
+"""The maximum size of a function and its arguments, in bytes."""
 
 GLOBAL_NAMES = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
 
-# What a class has without being told; abc's registry belongs to one process.
+# Attributes that every class has on its own; abc's registry is valid in one process only.
 OWN_OF_CLASSES = frozenset(
     ("__dict__", "__weakref__", "_abc_impl", "__module__", "__qualname__", "__doc__", "__slots__",
      "__orig_bases__", "__annotations__", "__abstractmethods__", "__static_attributes__",
@@ -44,7 +45,7 @@ NAMES_MAX = 256
 
 
 class NotSendable(Exception):
-    """Something cannot go to a guest. The text names it, and the variable that it is in."""
+    """Something cannot be sent to a guest. The text names it, and the variable that holds it."""
 
 
 def pack(
@@ -53,7 +54,7 @@ def pack(
     keywords: dict[str, Any],
     interpreter: Interpreter,
 ) -> bytes:
-    """The job; NotSendable if there is none."""
+    """Make a job; NotSendable if that is not possible."""
     try:
         packed = _pack((function, args, keywords), interpreter)
     except Exception as error:
@@ -68,8 +69,9 @@ def pack(
 
 
 class Names(Dict[Any, Tuple[Dict[str, Any], str, bytes]]):
-    """Under which name the guest finds a function: the module's variables, its name there, and what
-    its plain jobs begin with. Filled as it is asked; there are no variables for what goes by value."""
+    """Maps a function that the guest can import to the variables of its module, its name there, and
+    the head of its plain jobs. Entries are added on lookup. The variables are empty for a function
+    that is sent by value."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         super().__init__()
@@ -80,7 +82,7 @@ class Names(Dict[Any, Tuple[Dict[str, Any], str, bytes]]):
         there = sys.modules.get(module) if isinstance(module, str) else None
         known = type(there) is types.ModuleType and self._interpreter.imports(module)
         if not known or not name.isidentifier() or vars(there).get(name) is not function:
-            return {}, name, b""  # and not kept: what it closes over would be, too
+            return {}, name, b""  # not cached: the cache would keep its closure alive
         head = b"%b%b\0%b\0" % (_guest.HEAD_PLAIN, module.encode(), name.encode())
         if len(self) >= NAMES_MAX:
             self.clear()
@@ -91,8 +93,8 @@ class Names(Dict[Any, Tuple[Dict[str, Any], str, bytes]]):
 def pack_plain(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], names: Names
 ) -> bytes | None:
-    """pack() of a function that the guest has, with arguments without a structure: most calls, and
-    much less to do for both sides. None if it is anything else."""
+    """Pack a function that the guest can import, with arguments of plain types. Most calls are
+    such, and this is much less work for both sides. None for any other call."""
     if type(function) not in FUNCTIONS:
         return None
     variables, name, head = names[function]
@@ -118,7 +120,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 @functools.lru_cache(maxsize=512)
 def _global_names(code: types.CodeType) -> frozenset[str]:
-    """The variables of its module that a function and those in it may use."""
+    """The global variables that a function, and functions inside it, may use."""
     return frozenset(
         step.argval
         for part in _codes(code)
@@ -134,7 +136,7 @@ def _globals_of(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellType, Any]]:
-    """Name, cell and content of what it closes over; those that are empty have nothing to send."""
+    """Name, cell and content of each variable of the closure; empty cells are skipped."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield name, cell, cell.cell_contents
@@ -143,7 +145,7 @@ def _cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellTyp
 
 
 def _imports_of(function: types.FunctionType, variables: dict[str, Any]) -> list[str]:
-    """`import a.b` makes a variable a, and a function that says a.b needs both."""
+    """Submodules to import: `import a.b` binds only a, but code that uses a.b needs both."""
     names = {name for code in _codes(function.__code__) for name in code.co_names}
     modules = [value for value in variables.values() if isinstance(value, types.ModuleType)]
     packages = [module.__name__ for module in modules if hasattr(module, "__path__")]
@@ -168,13 +170,13 @@ def _lookup(module: Any, qualname: str) -> Any:
 
 
 class _Packer(pickle.Pickler):
-    """pickle, and what it leaves out."""
+    """A pickler that can also send functions, classes and modules."""
 
     def __init__(self, file: io.BytesIO, interpreter: Interpreter) -> None:
         super().__init__(file, protocol=5)
         self._interpreter = interpreter
-        # One namespace in the guest per namespace here: functions of one module see each other's
-        # variables. Held on to, since pickle knows objects by their address.
+        # One namespace in the guest per namespace here, so that functions of one module share their
+        # variables. Kept alive here, because pickle identifies objects by their address.
         self._spaces: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     def reducer_override(self, thing: Any) -> Any:
@@ -188,9 +190,9 @@ class _Packer(pickle.Pickler):
         return make(self, thing)
 
     def _is_known(self, thing: Any) -> bool:
-        """Will the guest find this very object under its name?"""
+        """True if the guest finds this very object under its name."""
         name = getattr(thing, "__module__", None)
-        if name in ("builtins", _guest.__name__):  # the guest has these, whatever it imports
+        if name in ("builtins", _guest.__name__):  # every guest has these
             return True
         if not isinstance(name, str):
             return False
@@ -228,7 +230,7 @@ class _Packer(pickle.Pickler):
         return self._spaces[id(there)][1]
 
     def _annotations(self, annotations: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that are sure to arrive; a function does its work without the others."""
+        """The annotations that can be sent; the function works without the others."""
 
         def arrives(value: Any) -> bool:
             plain = value is None or isinstance(value, str)
@@ -246,7 +248,7 @@ class _Packer(pickle.Pickler):
         return _guest.make_class, skeleton, attributes, None, None, _guest.fill_class
 
     def _first(self, thing: type) -> dict[str, Any]:
-        """What a class must have when it is made."""
+        """The attributes that are needed when the class is created."""
         first = {name: getattr(thing, name) for name in ("__module__", "__qualname__", "__doc__")}
         for name in ("__slots__", "__orig_bases__"):
             if name in vars(thing):
@@ -318,7 +320,7 @@ _MAKERS: dict[type, Callable[[_Packer, Any], Any]] = {
     functools.cached_property: _Packer._cached_property,
     functools._lru_cache_wrapper: _Packer._cached,
     TypeVar: _Packer._type_variable,
-    # Marks that dataclasses compare by identity.
+    # Markers that dataclasses compare by identity.
     type(dataclasses.MISSING): lambda packer, thing: (getattr, (dataclasses, "MISSING")),
     type(dataclasses._FIELD): lambda packer, thing: (  # type: ignore[attr-defined]
         getattr,
@@ -333,11 +335,11 @@ _MAKERS: dict[type, Callable[[_Packer, Any], Any]] = {
 def _why_not(module: types.ModuleType) -> str:
     file = getattr(module, "__file__", None)
     if module.__name__ == "__main__":
-        return "it is the program that runs"
+        return "it is the running program"
     if not file:
-        return "it was made by no file"
+        return "it has no file"
     return (
-        f"{file} is in no folder of sys.path that is shown to it; "
+        f"{file} is not in a directory of sys.path that the guest sees; "
         "see the argument paths of Template"
     )
 
@@ -345,7 +347,8 @@ def _why_not(module: types.ModuleType) -> str:
 def _explain_job(
     job: tuple[Any, tuple[Any, ...], dict[str, Any]], interpreter: Interpreter, error: Exception
 ) -> str:
-    """Which argument or which variable it is. Pieces are tried one by one: only after a failure."""
+    """Name the argument or variable that cannot be sent. Only after a failure: each part is packed
+    alone."""
     function, args, keywords = job
     pieces = [("the function", function)]
     pieces += [(f"argument {index + 1}", value) for index, value in enumerate(args)]
@@ -358,7 +361,7 @@ def _explain_job(
 
 
 def _explain(label: str, value: Any, interpreter: Interpreter, depth: int) -> str | None:
-    """A sentence about what in the value cannot be sent; None if nothing."""
+    """A sentence about the part of a value that cannot be sent; None if all can."""
     try:
         _pack(value, interpreter)
         return None
@@ -373,7 +376,7 @@ def _explain(label: str, value: Any, interpreter: Interpreter, depth: int) -> st
 
 
 def _parts(label: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What a value is made of, with names that its author knows."""
+    """The parts of a value, with names that its author knows."""
     if isinstance(value, types.FunctionType):
         shown = value.__qualname__
         for name, _, content in _cells_of(value):

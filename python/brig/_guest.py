@@ -1,14 +1,14 @@
-"""In the guest: an interpreter that forks for each call of a function, and sends what that gives.
+# SPDX-License-Identifier: MIT
+"""Runs in the guest: an interpreter that forks for each call of a function and sends its result.
 
-prepare() makes the interpreter like the caller's: its sys.path, the modules that are wanted at
-once. run_job() rebuilds the function of a job, calls it and sends one envelope on the result
-channel (docs/TOOLS.md). serve() is the template: prepare() and freeze() once, and run_and_exit() in
-each child that it forks.
+prepare() makes the interpreter like the caller's: its sys.path, and the modules to preload.
+run_job() rebuilds the function of a job, calls it and sends one envelope on the result channel
+(docs/TOOLS.md). serve() is the template: prepare() and freeze() once, then run_job() in each fork.
 
-A job comes from the caller and is trusted; it is pickled. What goes back is JSON. This file and
-_value.py are imported without the rest of the package, and import as little as they can: a call may
-see which modules there are, and its copy of a page is memory. The functions that a job is made with (load_* make_*
-fill_*) are named in it by _function.py.
+A job is pickled: it comes from the caller and is trusted. The answer is JSON. This file and
+_value.py are imported without the rest of the package, and import as little as possible: a call can
+see which modules are loaded, and each copied page is memory. Jobs made by _function.py refer to the
+functions load_*, make_* and fill_* by name.
 """
 
 from __future__ import annotations
@@ -31,21 +31,24 @@ if TYPE_CHECKING:
     from typing import Any, Tuple, Union
 
     Job = Union[bytes, Tuple[Any, tuple[Any, ...], dict[str, Any]]]
-    """As it was packed; or if it was a plain one, (function, args, keywords)."""
+    """The packed bytes, or (function, args, keywords) of a plain job."""
 
 HEAD = b"brig-job 1 " + (sys.implementation.cache_tag or "none").encode() + b"\n"
 HEAD_PLAIN = HEAD.replace(b"job", b"plain-job")
-"""What a job begins with: code is only understood by the interpreter version that made it. A plain one
-(_plain.h) has been read before it comes to run_job()."""
+"""The first bytes of a job: code is valid only for the interpreter version that made it. A plain
+job (_plain.h) is decoded before run_job() gets it."""
 
 plain_answer: Callable[[str, Any], bytes | None] = lambda head, value: None
-"""In a template, _serve's."""
+"""In a template, the function of _serve."""
 
 SUCCESS = '{"status":"success","output":'
-"""What the envelope of a value begins with; a brace ends it."""
+"""The beginning of the envelope of a value; a closing brace ends it."""
 
 TEXT_MAX = 64 << 10
-"""Of the text of an exception, and of its traceback."""
+"""The maximum length of the text of an exception, and of its traceback."""
+
+CUT = " ..."
+"""Marks a text that was cut."""
 
 CALCULATION_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -55,29 +58,29 @@ REHEARSALS = 20
 
 
 class Refused(Exception):
-    """prepare(): why this interpreter cannot be what was asked for."""
+    """The reason why prepare() failed."""
 
 
 # ---- before the first call ----
 
 
 def prepare(settings: dict[str, Any]) -> None:
-    """Make the interpreter ready: `path` becomes sys.path, `cwd` is where it works, the modules of
-    `preload` are imported. Refused if one cannot be, or if it started a thread: a fork would not
-    have that, and whatever lock it held would be held for ever. Neither may it have memory that
-    forks would share: what one call writes to it, the next would find."""
+    """Make the interpreter ready: set sys.path to `path`, change to the directory `cwd`, and import
+    the modules of `preload`. Raises Refused if an import fails or starts a thread: forks would not
+    have the thread, and a lock that it holds would stay locked for ever. Shared memory is refused
+    too: a call could leave data in it for the next."""
     sys.path[:] = settings["path"]
     sys.prefix, sys.exec_prefix = settings["prefix"]
     sys.path_importer_cache.clear()
     sys.argv[:] = [""]
     streams: Any = (sys.stdout, sys.stderr)
-    for stream in streams:  # what is printed is seen at once by who watches
+    for stream in streams:  # print() reaches a watcher at once
         stream.reconfigure(line_buffering=True, errors="backslashreplace")
     _add_exits()
     os.chdir(settings["cwd"])
     preload = settings["preload"]
     if preload:
-        for name in CALCULATION_THREADS:  # of numpy, for one: started when it is imported
+        for name in CALCULATION_THREADS:  # numpy, for example, starts them on import
             os.environ.setdefault(name, "1")
         shared = _shared_mappings()
     for name in preload:
@@ -90,7 +93,7 @@ def prepare(settings: dict[str, Any]) -> None:
 
 
 def _add_exits() -> None:
-    """exit() and quit() come from the site module, which this interpreter does without."""
+    """Define exit() and quit(), which the site module would: this interpreter runs without it."""
     import _sitebuiltins
 
     for name in ("exit", "quit"):
@@ -121,8 +124,8 @@ def _shared_mappings() -> set[bytes]:
 
 
 def _refuse_shared_memory(module: str, before: set[bytes]) -> None:
-    """What is mapped as shared, and could be written to; unless forks do not get it. To ask for that
-    takes long, and most modules map nothing that is shared even for reading."""
+    """Refuse writable shared mappings that forks inherit. /proc/self/smaps is slow, and is read
+    only if there is a new shared mapping of any kind."""
     if _shared_mappings() <= before:
         return
     mapping = b""
@@ -139,8 +142,8 @@ def _refuse_shared_memory(module: str, before: set[bytes]) -> None:
 
 
 def freeze() -> None:
-    """For a template, before it forks: what is there now is not looked at by the garbage collector
-    again, so that children do not copy its pages."""
+    """Exclude all present objects from garbage collection, so that forks of the template do not
+    copy their pages."""
     import gc
 
     gc.collect()
@@ -151,27 +154,27 @@ def freeze() -> None:
 
 
 def run_job(job: Job, channel: int) -> int:
-    """Call the function of a job, and send what came of it; gives the exit code of the process.
+    """Call the function of a job and send the result; returns the exit code of the process.
 
-    The function's prints go to the streams of the process. Nothing of it is raised here. The process
-    ends with this: threads that the function left do not go on, and handlers of the interpreter's
-    end, which may be a template's, are not run.
+    Output of the function goes to the streams of the process. Its exceptions are not raised here.
+    The process ends afterwards: threads of the function are not joined, and atexit handlers, which
+    may be the template's, are not run.
     """
     process = os.getpid()
     try:
         message, code = _call(job)
-    except BaseException as error:  # of a function that raises while it is asked what it raised
+    except BaseException as error:  # its exception raised another one while it was described
         text = f"{type(error).__name__}, while its result was looked at"
         message, code = _error("raised", text), RAISED
     if os.getpid() != process:
-        return 0  # a fork that the function made came back as well: the result is not its to send
+        return 0  # a fork made by the function returned here too; only its parent sends a result
     try:
         _flush()
         _send(channel, message)
-        os.close(channel)  # nothing follows: who waits for it need not wait for our end
-        os.sched_yield()  # nor for this processor
+        os.close(channel)  # the reader of the result need not wait for the end of this process
+        os.sched_yield()  # lets the caller run on this CPU
     except OSError as error:
-        if not isinstance(error, BrokenPipeError):  # the caller does not take it, and knows why
+        if not isinstance(error, BrokenPipeError):  # the caller closed the channel, and knows why
             os.write(2, f"brig: the result cannot be sent: {error}\n".encode())
         return SENT_NOTHING
     return code
@@ -213,7 +216,7 @@ def _await(value: Any) -> Any:
 
 
 def _new_randomness() -> None:
-    """Children of one template would all draw the same numbers."""
+    """Seed again: otherwise all forks of a template draw the same random numbers."""
     for name in ("random", "numpy.random"):
         seed = getattr(sys.modules.get(name), "seed", None)
         if seed is not None:
@@ -224,7 +227,7 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except Exception:  # closed or replaced by the function: it is its own
+        except Exception:  # closed or replaced by the function
             pass
 
 
@@ -246,7 +249,7 @@ def _frame(envelope: bytes) -> bytes:
 
 
 def _cut(text: str) -> str:
-    text = text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + " ..."
+    text = text if len(text) <= TEXT_MAX else text[:TEXT_MAX] + CUT
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -257,7 +260,7 @@ def _send(channel: int, message: bytes) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line, also one that cannot say what it is."""
+    """An exception in one line, even if its __str__ raises."""
     name = type(error).__name__
     try:
         text = str(error)
@@ -274,7 +277,7 @@ def _shown(value: object) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    """The traceback from the function on; empty if it cannot be shown."""
+    """The traceback, starting at the function; empty if it cannot be formatted."""
     try:
         import traceback
 
@@ -290,7 +293,7 @@ def _trace(error: BaseException) -> str:
 
 
 class _Reader(Unpickler):  # type: ignore[misc]
-    """This module is not what its name says here, unless the package was imported as well."""
+    """Maps brig._guest to this module, which is imported here under another name."""
 
     def find_class(self, module: str, name: str, /) -> Any:
         if module == "brig._guest":
@@ -299,7 +302,7 @@ class _Reader(Unpickler):  # type: ignore[misc]
 
 
 def load(job: bytes) -> Any:
-    """(function, args, keywords) of a job."""
+    """Unpickle a job: (function, args, keywords)."""
     import io
 
     if not job.startswith(HEAD):
@@ -331,7 +334,7 @@ def make_function(
     name: str,
     closure: tuple[types.CellType, ...] | None,
 ) -> types.FunctionType:
-    """A function without what it refers to, so that this may refer to the function."""
+    """A function without the objects it refers to, so that they may refer to the function."""
     space.setdefault("__builtins__", builtins)
     return types.FunctionType(code, space, name, None, closure)
 
@@ -350,7 +353,7 @@ def fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
 def make_class(
     meta: Callable[..., Any], name: str, bases: tuple[type, ...], first: dict[str, Any]
 ) -> type:
-    """A class without its methods, so that these may refer to the class."""
+    """A class without its methods, so that they may refer to the class."""
     made = types.new_class(name, bases, {"metaclass": meta}, lambda body: body.update(first))
     assert isinstance(made, type)
     return made
@@ -391,7 +394,7 @@ def make_proxy(mapping: dict[Any, Any]) -> Any:
 
 
 def make_type_variable(name: str, constraints: tuple[Any, ...]) -> Any:
-    """Its bound is for type checkers, who are not here."""
+    """Without its bound, which only type checkers use."""
     import typing
 
     return typing.TypeVar(name, *constraints)
@@ -407,13 +410,13 @@ def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any
 
 
 def serve() -> None:
-    """A template: reads its settings from stdin, makes itself ready, and forks for each call."""
+    """The template: read settings from stdin, get ready, and fork for each call."""
     import _serve  # type: ignore[import]
 
     global plain_answer
     plain_answer = _serve.plain_answer
     socket = int(os.environ.pop("BRIG_TEMPLATE_FD"))
-    expected = dict(os.environb)  # by most calls
+    expected = dict(os.environb)  # the environment of most calls
     channel = int(os.environ.pop("BRIG_RESULT_FD"))
     settings = _read_settings()
     try:
@@ -423,15 +426,15 @@ def serve() -> None:
         os._exit(RAISED)
 
     def ready() -> None:
-        """In a fork, which is not waited for yet: what a call copies of the template's pages, and
-        can be copied before, is."""
+        """Runs in a fork before its job arrives: copies pages of the template that a call needs
+        anyway."""
         os.chdir(settings["cwd"])
         _new_randomness()
         for trial in settings["trials"]:
             run_job(_serve.load(HEAD_PLAIN, trial), os.open(os.devnull, os.O_WRONLY))
 
-    # Until the interpreter has adapted the code of a call to it: it writes to the code when it does,
-    # and each fork would do that again, in pages that it would have to copy for it.
+    # The interpreter specializes code while it runs, which writes to the code. Rehearse until it
+    # has done so: otherwise each fork would do it again, and copy the pages.
     for _ in range(REHEARSALS):
         _serve.rehearse()
         ready()
@@ -446,8 +449,8 @@ def _take_words(environment: list[bytes]) -> int:
 
 
 def _take_environment(wanted: dict[bytes, bytes]) -> int:
-    """Make it ours, but for the result channel, which is for us alone. Only what differs: each
-    change is a call of the C library."""
+    """Replace the environment, and return the file descriptor of the result channel, which is
+    removed from it. Only differences are written, because each one calls the C library."""
     there = os.environb
     channel = int(wanted.pop(b"BRIG_RESULT_FD"))
     for name in [name for name in there if name not in wanted]:

@@ -1,7 +1,8 @@
-"""The process's one handle of the library, made when it is first needed.
+# SPDX-License-Identifier: MIT
+"""The process's one handle of the library, opened at the first use.
 
-A fork of the process goes on with it: the library makes it the fork's own at the first start, and
-the extension sees to it that no fork happens in the middle of one.
+A fork of the process can use it too: the library adopts it at the first start in the fork, and the
+extension prevents a fork in the middle of a start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _host: _brig.Host | None = None
 
 
 def get_host() -> _brig.Host:
-    """Open the library, once per process. Sweeps what killed supervisors left behind."""
+    """Open the library, once per process. This also removes leftovers of killed supervisors."""
     global _host
     if _host is None:
         with _lock:
@@ -32,7 +33,7 @@ def _new_lock() -> None:
 
 
 def _close() -> None:
-    """At the end: cells that were built ahead are gone when this returns."""
+    """At the end of the interpreter: remove the cells that were built ahead."""
     global _host
     host, _host = _host, None
     if host is not None:

@@ -1,12 +1,14 @@
-"""The caller's interpreter as a guest has it: which program, which folders, which sys.path.
+# SPDX-License-Identifier: MIT
+"""The caller's interpreter as a guest sees it: its program, directories and sys.path.
 
-A guest imports what the caller can import, from folders that are shown to it read-only. A folder is
-shown because it is the interpreter's own or on sys.path; but never a home, what holds homes, or a
-root of other things ("/", "/tmp", "/var", ...), only because Python was started in it. What lies
-there goes to the guest by value, or is named in an error. `paths` names the folders instead.
+A guest imports the same modules as the caller, from directories that it sees read-only. A directory
+is shown if it belongs to the interpreter or is on sys.path. A home directory, a parent of homes, or
+a top-level directory ("/", "/tmp", "/var", ...) is not shown merely because Python was started in
+it. Objects from modules in such a directory are sent to the guest by value, or named in an error.
+`paths` names the directories explicitly.
 
-Only real paths are shown and handed over: the library refuses to follow a link on the way to what
-it shows, since a guest of an earlier run might have made it.
+All paths are resolved: the library refuses to follow a symlink on the way to a path that it shows,
+because a guest of an earlier run might have made it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ._errors import UsageError
 PACKAGE = os.path.dirname(os.path.realpath(__file__))
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-"""Shown to every guest."""
+"""Visible to every guest."""
 
 ROOTS = (
     "/", "/home", "/root", "/var", "/run", "/opt", "/srv", "/tmp", "/var/tmp", "/etc", "/dev",
@@ -32,8 +34,8 @@ ROOTS = (
 START = "import sys; sys.path.insert(0, sys.argv[1]); import _guest; _guest.serve()"
 
 
-def is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def is_within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def _homes() -> list[str]:
@@ -45,22 +47,24 @@ def _homes() -> list[str]:
     return [os.path.realpath(home) for home in homes if home and home != "/"]
 
 
-def is_too_much(folder: str) -> bool:
-    """Is a folder not to be shown unless it is named: all of a home, or what holds other things?"""
-    parent = os.path.dirname(folder)
-    return folder in ROOTS or parent == "/home" or any(is_within(home, folder) for home in _homes())
+def is_too_much(directory: str) -> bool:
+    """True if a directory must be named explicitly to be shown: a home, a parent of homes, or a
+    top-level directory."""
+    parent = os.path.dirname(directory)
+    return directory in ROOTS or parent == "/home" or any(is_within(home, directory) for home in _homes())
 
 
 def _is_system(path: str) -> bool:
-    return any(is_within(path, folder) for folder in SYSTEM)
+    return any(is_within(path, directory) for directory in SYSTEM)
 
 
 class Interpreter:
-    """What is shown and handed over, as it is now: sys.path may change later, this does not."""
+    """A snapshot of the visible directories and of sys.path; later changes of sys.path have no
+    effect."""
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]] | None = None) -> None:
         self._shown: list[str] = []
-        self._known: dict[str, tuple[ModuleType, bool]] = {}  # what imports() has found out
+        self._known: dict[str, tuple[ModuleType, bool]] = {}  # the results of imports()
         self.path: list[str] = []
         self.hidden: list[str] = []
         for prefix in (sys.base_prefix, sys.base_exec_prefix, sys.prefix):
@@ -71,20 +75,21 @@ class Interpreter:
 
     @property
     def ro(self) -> list[str]:
-        """For the keyword ro of a run."""
+        """The value for the keyword ro of a run."""
         return list(self._shown)
 
     def command(self) -> list[str]:
-        """An interpreter that calls functions. Isolated from variables and user folders,
-        and without the site module: what that would find is on the sys.path that is handed over."""
+        """The command line of an interpreter that calls functions. It ignores environment variables
+        and user directories, and runs without the site module: the directories that site would find
+        are on the sys.path that it gets."""
         return [self.executable, "-I", "-S", "-X", "utf8", "-c", START, PACKAGE]
 
     def shows(self, path: str) -> bool:
-        """Does a file of the caller exist in the guest, at this real path?"""
-        return _is_system(path) or any(is_within(path, folder) for folder in self._shown)
+        """True if this real path of the caller exists in the guest."""
+        return _is_system(path) or any(is_within(path, directory) for directory in self._shown)
 
     def imports(self, name: str) -> bool:
-        """Would the guest find the module that the caller has under this name?"""
+        """True if the guest finds the module that the caller has under this name."""
         top = sys.modules.get(name.partition(".")[0])
         if name not in sys.modules or top is None or name == "__main__":
             return False
@@ -113,7 +118,8 @@ class Interpreter:
             self._shown.append(path)
 
     def _show_prefix(self, prefix: str) -> None:
-        """All of an interpreter's own folder; of one that is a home, or /, only Python's parts."""
+        """Show an interpreter's whole prefix, or only the parts of Python if the prefix is a home
+        or /."""
         if not is_too_much(prefix):
             self._show(prefix)
             return
@@ -122,8 +128,8 @@ class Interpreter:
             self._show(os.path.realpath(os.path.join(prefix, part)))
 
     def _add_paths(self, paths: Iterable[str | os.PathLike[str]] | None) -> None:
-        """Those of the standard library in any case; of the others, all that may be shown, or
-        those that are named."""
+        """Show the directories of the standard library, and either the named ones or all of
+        sys.path that may be shown."""
         named = None if paths is None else [_named(path) for path in paths]
         for entry in [os.path.realpath(path) for path in (*(named or ()), *sys.path)]:
             if entry in self.path or not os.path.exists(entry):
@@ -139,18 +145,19 @@ class Interpreter:
                 self.path.append(entry)
 
     def _find_executable(self) -> str:
-        """That of a virtual environment, if the guest can follow its links; else the real one."""
+        """The program of a virtual environment, if the guest can follow its symlinks; else the real
+        one."""
         if not sys.executable:
             raise UsageError("this Python does not know its own program (sys.executable)", "python")
-        folder, name = os.path.split(sys.executable)
-        program = path = os.path.join(os.path.realpath(folder), name)
+        directory, name = os.path.split(sys.executable)
+        program = path = os.path.join(os.path.realpath(directory), name)
         for _ in range(10):
-            folder = os.path.dirname(path)
-            if not self.shows(path) or os.path.realpath(folder) != folder:
+            directory = os.path.dirname(path)
+            if not self.shows(path) or os.path.realpath(directory) != directory:
                 break
             if not os.path.islink(path):
                 return program
-            path = os.path.normpath(os.path.join(folder, os.readlink(path)))
+            path = os.path.normpath(os.path.join(directory, os.readlink(path)))
         real = os.path.realpath(sys.executable)
         self._show(real)
         return real
@@ -159,7 +166,7 @@ class Interpreter:
 def _named(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not isinstance(text, str):
-        raise TypeError(f"paths: {type(text).__name__} is no str")
+        raise TypeError(f"paths: {type(text).__name__} is not a str")
     real = os.path.realpath(text)
     if not os.path.exists(real):
         raise UsageError(f"paths: {text}: does not exist", "python")

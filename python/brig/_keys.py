@@ -1,7 +1,8 @@
-"""The settings of a run, from the library's own table, and their values as text.
+# SPDX-License-Identifier: MIT
+"""The settings of a run, from the library's table, and their values as text.
 
-The table is the one behind the command line and the JSON spec, so a keyword of brig.run() cannot
-differ from the option of the same name.
+The command line and the JSON spec use the same table, so a keyword of brig.run() cannot differ from
+the option of the same name.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Key:
     help: str
     detail: str | None
     limit: bool
+    second: str | None  # for a list whose entries have two parts: the name of the second
 
 
 def _split(choices: str | None) -> tuple[str, ...]:
@@ -35,16 +37,16 @@ def _split(choices: str | None) -> tuple[str, ...]:
 
 
 KEYS: Mapping[str, Key] = {
-    name: Key(name, kind, argument, default, _split(choices), text, more, limit)
-    for name, kind, argument, default, choices, text, more, limit in _brig.keys()
+    name: Key(name, kind, argument, default, _split(choices), text, more, limit, second)
+    for name, kind, argument, default, choices, text, more, limit, second in _brig.keys()
 }
 
-# What the keyword arguments of a run are called in the table, where that differs.
+# Keywords of a run with another name in the table.
 RENAMED = {"cwd": "workdir"}
 
 
 def check_names(names: Iterable[str], also: Iterable[str] = ()) -> None:
-    """Raise TypeError, as Python does, for a keyword that is none; it names the close ones."""
+    """Raise TypeError, as Python does, for an unknown keyword; the text suggests similar ones."""
     for name in names:
         if name in KEYS:
             continue
@@ -53,21 +55,54 @@ def check_names(names: Iterable[str], also: Iterable[str] = ()) -> None:
         raise TypeError(f"{name!r} is no setting of a run{hint}")
 
 
-def settings_of(values: Mapping[str, object]) -> list[tuple[bytes, bytes]]:
-    """Keywords as pairs of name and text; None means: not set."""
-    settings: list[tuple[bytes, bytes]] = []
+def settings_of(values: Mapping[str, object]) -> list[_brig.Setting]:
+    """Keywords as pairs of name and text; None means not set. Entries with two parts become
+    triples."""
+    settings: list[_brig.Setting] = []
     for name, value in values.items():
-        if value is not None:
-            key = KEYS[RENAMED.get(name, name)]
+        if value is None:
+            continue
+        key = KEYS[RENAMED.get(name, name)]
+        if key.second:
+            settings += [_entry(key, name, entry) for entry in entries_of(value, name)]
+        else:
             settings += [(key.name.encode(), text) for text in _texts(key, name, value)]
     return settings
 
 
+def entries_of(value: object, name: str = "entries") -> list[object]:
+    """The entries of a list keyword, which may be a single value, a list, or a mapping of pairs."""
+    if value is None:
+        return []
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return [value]
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name}: {type(value).__name__} is neither a str nor a list of them")
+    return list(value)
+
+
+def _entry(key: Key, name: str, entry: object) -> _brig.Setting:
+    """A text is parsed as on the command line; in a pair a colon has no meaning."""
+    if not isinstance(entry, tuple):
+        return (key.name.encode(), _plain(name, entry))
+    if len(entry) != 2:
+        raise TypeError(f"{name}: a tuple has to be a path and its {key.second}, but has {len(entry)} items")
+    path, second = entry
+    raw = _plain(name, path)
+    if second is None:
+        return (key.name.encode(), raw, None)
+    if key.second == "size" and isinstance(second, int) and not isinstance(second, bool):
+        second = str(second)
+    return (key.name.encode(), raw, _plain(name, second))
+
+
 def encode(name: str, value: str | bytes) -> bytes:
-    """A text for the system, which takes no NUL."""
+    """Encode a text for the system; NUL is refused."""
     raw = os.fsencode(value)
     if b"\0" in raw:
-        raise UsageError(f"{name}: holds a NUL byte", "spec")
+        raise UsageError(f"{name}: contains a NUL byte", "spec")
     return raw
 
 
@@ -75,10 +110,9 @@ def _texts(key: Key, name: str, value: object) -> list[bytes]:
     if key.type == "map":
         return _map_texts(key, name, value)
     if key.type == "list":
-        single = isinstance(value, (str, bytes, os.PathLike))
-        if not single and not isinstance(value, Iterable):
+        if isinstance(value, Mapping):
             raise TypeError(f"{name}: {type(value).__name__} is neither a str nor a list of them")
-        return [_plain(name, item) for item in ([value] if single else value)]  # type: ignore[attr-defined]
+        return [_plain(name, item) for item in entries_of(value, name)]
     if key.type in ("path", "text"):
         return [_plain(name, value)]
     return [encode(name, _scalar(key, name, value))]
@@ -92,14 +126,14 @@ def _plain(name: str, value: object) -> bytes:
 
 def _map_texts(key: Key, name: str, value: object) -> list[bytes]:
     if not isinstance(value, Mapping):
-        raise TypeError(f"{name}: {type(value).__name__} is no mapping")
+        raise TypeError(f"{name}: {type(value).__name__} is not a mapping")
     texts = []
     for entry, text in value.items():
         raw = _plain(name, entry)
         if not raw or b"=" in raw:
             raise UsageError(f"{name}: {entry!r} is not a name", "spec")
         if text is None and key.name == "env":
-            texts.append(raw)  # the caller's own
+            texts.append(raw)  # the caller's own value
         elif isinstance(text, (int, float)) and not isinstance(text, bool):
             texts.append(raw + b"=" + str(text).encode())
         else:
@@ -123,15 +157,15 @@ def _scalar(key: Key, name: str, value: object) -> str:
 
 
 def _decimal(name: str, value: float, places: int) -> str:
-    """A number without an exponent, which the table's reader does not take."""
+    """Format a number without an exponent, which the library does not accept."""
     if value != value or value in (float("inf"), float("-inf")):
-        raise UsageError(f'{name}: {value} is not a number; "unlimited" is a word', "spec")
+        raise UsageError(f'{name}: {value} is not a number; for no limit use "unlimited"', "spec")
     text = f"{value:.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def describe_keys() -> str:
-    """The table for a docstring."""
+    """The table as text for a docstring."""
     lines = []
     for key in KEYS.values():
         shown = "|".join(key.choices) if key.type == "choice" else key.type

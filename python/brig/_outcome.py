@@ -1,7 +1,8 @@
-"""What became of a call: the value of a function, or the one reason why there is none.
+# SPDX-License-Identifier: MIT
+"""The outcome of a call: the value of the function, or the reason why there is none.
 
-Made from the result of a run, whose every byte a guest may have chosen: the envelope on the channel
-is looked at, member by member, and the value is read by _value.decode(), which is strict.
+It is made from the result of a run, of which a guest may have chosen every byte: each member of the
+envelope on the channel is checked, and the value is read by _value.decode(), which is strict.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Literal
 
 from . import _brig
-from ._guest import SUCCESS
+from ._failures import call_failed
+from ._guest import CUT, SUCCESS, TEXT_MAX
 from ._result import Result, read_json_at
+from ._show import html_of, summary_of_outcome
 from ._value import BadValue, decode
 
 Kind = Literal[
@@ -31,20 +34,20 @@ Kind = Literal[
     "template",
 ]
 
-# What the guest itself may say about its end.
-_SAID_BY_GUEST = ("raised", "exited", "unserialisable", "unsendable", "template")
+# Failures that the guest itself may report. All others are determined by brig from the result.
+_SAID_BY_GUEST = ("raised", "exited", "unserialisable", "unsendable")
 _SUCCESS = SUCCESS.encode()
 _NOTHING_SENT = "no result was sent"  # channel.c
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome:
-    """What became of a call.
+    """The outcome of a call.
 
-    With `ok`, `value` is what the function returned. Else `kind` is the sort of failure and `error`
-    a sentence about it; `type` the name of the exception's class, or of the value's that could not
-    be sent, and `traceback` that of the guest, where there are such. `result` is that of the run,
-    None if nothing was started.
+    If `ok`, `value` is the return value of the function. Otherwise `kind` is the class of the
+    failure and `error` a sentence about it; `type` is the class name of the exception or of the
+    value that could not be sent; `traceback` is the guest's traceback, if there is one. `result` is
+    the result of the run, None if nothing was started.
     """
 
     ok: bool
@@ -57,57 +60,38 @@ class Outcome:
 
     @property
     def stdout(self) -> str:
-        """What the function printed, as text."""
+        """The function's output on stdout, as text."""
         return self.result.stdout_text if self.result is not None else ""
 
     @property
     def stderr(self) -> str:
-        """What it wrote to stderr, as text."""
+        """The function's output on stderr, as text."""
         return self.result.stderr_text if self.result is not None else ""
 
+    def __repr__(self) -> str:
+        return summary_of_outcome(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        head = summary_of_outcome(self)
+        return html_of(head, {"traceback": self.traceback or ""}, self.result)
+
     def check(self) -> Any:
-        """The value; CallFailed is raised if there is none."""
+        """The value; raises CallFailed if there is none."""
         if not self.ok:
-            raise CallFailed(self)
+            raise call_failed(self)
         return self.value
 
 
-class CallFailed(Exception):
-    """A call of a function gave no value. `outcome` says why; `kind`, `error`, `type`, `traceback`
-    and `result` are its fields."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome)
-        self.outcome = outcome
-        self.kind = outcome.kind
-        self.error = outcome.error
-        self.type = outcome.type
-        self.traceback = outcome.traceback
-        self.result = outcome.result
-
-    def __str__(self) -> str:
-        # Mostly shown on a terminal, which must not take orders from what a guest wrote.
-        return f"{self.kind}: {''.join(map(_visible, self.error or ''))}"
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return type(self), (self.outcome,)
-
-
-def _visible(character: str) -> str:
-    if character.isprintable() or character in "\n\t":
-        return character
-    return character.encode("unicode_escape").decode()
-
-
 def not_started(kind: Kind, error: str) -> Outcome:
-    """A call that did not come to a run."""
+    """The outcome of a call that was not started."""
     return Outcome(ok=False, kind=kind, error=error)
 
 
 def outcome_of(result: Result) -> Outcome:
-    """What the run of a call means."""
+    """The outcome of a call, from the result of its run."""
     envelope = result.output
-    # The envelope may be large, and its value is in the outcome.
+    # The envelope may be large, and the outcome has its value.
     result = replace(result, output=None)
 
     def failed(kind: Kind, error: str, **more: Any) -> Outcome:
@@ -127,8 +111,8 @@ def outcome_of(result: Result) -> Outcome:
 
 
 def value_of(answer: bytes | None) -> tuple[bool, Any]:
-    """(True, the value) of what a guest has sent, before its run is over; (False, None) if there is
-    more to be said about it."""
+    """(True, value) from the answer of a guest before its run is over; (False, None) if the result
+    is needed."""
     if answer is None:
         return False, None
     value = _brig.plain_value(answer, _SUCCESS)
@@ -152,7 +136,7 @@ def _silent(result: Result) -> tuple[Kind, str]:
 
 def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outcome:
     if not isinstance(envelope, dict) or envelope.get("status") not in ("success", "error"):
-        return failed("bad_result", "what was sent is no result of a function")
+        return failed("bad_result", "the guest sent something that is not the result of a function")
     if envelope["status"] == "error":
         return _read_error(envelope, failed)
     if result.exit_code != 0:
@@ -161,7 +145,7 @@ def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outc
     try:
         return Outcome(ok=True, value=decode(envelope.get("output")), result=result)
     except (BadValue, RecursionError) as error:
-        return failed("bad_result", f"what was sent is no value: {error}")
+        return failed("bad_result", f"the guest sent an invalid value: {error}")
 
 
 def _read_error(envelope: dict[str, Any], failed: Callable[..., Outcome]) -> Outcome:
@@ -170,11 +154,14 @@ def _read_error(envelope: dict[str, Any], failed: Callable[..., Outcome]) -> Out
     kind = more.get("kind")
     return failed(
         kind if kind in _SAID_BY_GUEST else "raised",
-        _text(envelope.get("error")) or "it failed, and does not say why",
+        _text(envelope.get("error")) or "it failed without a message",
         type=_text(more.get("type")),
         traceback=_text(more.get("traceback")),
     )
 
 
 def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    """A text from the guest, cut if the guest has not cut it."""
+    if not isinstance(value, str) or not value:
+        return None
+    return value if len(value) <= TEXT_MAX + len(CUT) else value[:TEXT_MAX] + CUT

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plain calls, on the caller's side. */
 #include <stdint.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static bool put_int(struct job *job, PyObject *value)
     return !overflow && put(job, &(char){PLAIN_INT}, 1) && put(job, &number, sizeof number);
 }
 
-/* By their very type: a subclass may have more to it. */
+/* The exact type, because a subclass may carry more. */
 static bool put_value(struct job *job, PyObject *value)
 {
     if (value == Py_None)
@@ -89,12 +90,11 @@ PyObject *plain_job(PyObject *module, PyObject *const *args, Py_ssize_t count)
               put_arguments(&job, args[1], args[2]);
     if (ok)
         return PyBytes_FromStringAndSize(job.bytes, (Py_ssize_t)job.len);
-    PyErr_Clear(); /* of a text that is no UTF-8 */
+    PyErr_Clear(); /* from a text that is not UTF-8 */
     Py_RETURN_NONE;
 }
 
-/* ---- the answer, of which every byte may be the guest's choice --------------------------------
- */
+/* ---- the answer: the guest may choose every byte ------------------------------------------- */
 
 static PyObject *read_int(const char *text, size_t len)
 {

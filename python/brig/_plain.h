@@ -1,13 +1,15 @@
-/* Calls that need no rules: a function of a module, arguments without a structure, and a value
- * without one. Most are such. A short call takes its time by each piece of memory that it touches
- * after a pause, and there is little of that here; all else goes by _function.py and _value.py.
+/* SPDX-License-Identifier: MIT */
+/* Plain calls: a function of a module, with arguments and a value of plain types. Most calls are
+ * such. The time of a short call is dominated by the memory that it touches after a pause, and this
+ * code touches little; all other calls are handled by _function.py and _value.py.
  *
- *     job     head, module, NUL, name, NUL, arguments, keywords
- *     arguments   their number, values        keywords   their number, a text and a value of each
- *     value   a letter, and what belongs to it
- *     answer  SUCCESS (_guest.py), the value as JSON, a brace
+ * job         head, module, NUL, name, NUL, arguments, keywords
+ * arguments   count, values
+ * keywords    count, a text and a value each
+ * value       a letter and its data
+ * answer      SUCCESS (_guest.py), the value as JSON, a closing brace
  *
- * Numbers are as both ends have them: they are one machine. */
+ * Numbers have the byte order of the machine, which both sides share. */
 #ifndef PYTHON_PLAIN_H
 #define PYTHON_PLAIN_H
 
@@ -16,12 +18,12 @@
 #define PLAIN_FALSE 'F'
 #define PLAIN_INT   'i' /* int64_t */
 #define PLAIN_FLOAT 'd' /* double */
-#define PLAIN_TEXT  's' /* uint32_t, so many bytes of UTF-8 */
-#define PLAIN_BYTES 'b' /* uint32_t, so many bytes */
+#define PLAIN_TEXT  's' /* uint32_t, and as many bytes of UTF-8 */
+#define PLAIN_BYTES 'b' /* uint32_t, and as many bytes */
 
 #define PLAIN_ANSWER_MAX 4096
 
-/* Does a byte of a text stand for itself in JSON, and for one character? */
+/* True if a byte of a text stands for itself in JSON, and for one character. */
 static inline bool plain_is_simple(char c)
 {
     return c >= ' ' && c <= '~' && c != '"' && c != '\\';

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Plain calls, on the guest's side. */
 #include "_plain_guest.h"
 
@@ -25,7 +26,7 @@ static bool get(struct job *job, void *out, size_t len)
     return true;
 }
 
-/* So many bytes, where they are. */
+/* Read bytes in place; sets *len. */
 static const char *get_bytes(struct job *job, uint32_t *len)
 {
     if (!get(job, len, sizeof *len))
@@ -100,9 +101,9 @@ static PyObject *get_keywords(struct job *job)
     return keywords;
 }
 
-/* The function, if its module is there, and has it; else the names, for somebody who imports it.
- * Not by an attribute, which the type of all modules would be asked for first, and remember in a
- * page of its own. */
+/* The function, if its module is loaded and has it; else (module, name), to be imported by the
+ * caller of this function. Read from the module's dict, because an attribute lookup would first
+ * search the type of modules, and its cache would copy a page. */
 static PyObject *get_function(struct job *job)
 {
     const char *module = job->at, *name = module + strnlen(module, (size_t)(job->end - module)) + 1;
@@ -143,7 +144,7 @@ static bool is_simple(const char *text, Py_ssize_t len)
     return true;
 }
 
-/* The value as JSON. Returns how long that is, 0 if it is none of the plain ones. */
+/* Write the value as JSON. Returns its length, 0 if it is not of a plain type. */
 static int put_json(char *out, size_t size, PyObject *value)
 {
     Py_ssize_t len = 0;

@@ -1,4 +1,5 @@
-"""At most so many runs at once, in the order in which they were asked for."""
+# SPDX-License-Identifier: MIT
+"""A limit on parallel runs; the others wait in order."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from ._spec import ALSO, Command, make_shape
 
 
 class _Waiter:
-    """Somebody who wants a place, and may have it. Whether it has one is written down together with the
-    number of those who do: an exception of a signal handler in between loses none."""
+    """A request for a place. `granted` and the number of running runs change together in one
+    statement, so an exception from a signal handler cannot separate them."""
 
     granted = False
 
@@ -30,7 +31,8 @@ class _Waiter:
 
 
 class _Place(_Waiter):
-    """A place in a pool, for a `with` in a thread. Not a generator, which takes ten times as long."""
+    """A place in a pool, for `with` in a thread. A class, because a generator takes ten times as
+    long."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -57,26 +59,26 @@ class _Place(_Waiter):
         try:
             self._pool._leave(self)
         except BaseException:
-            self._pool._leave(self)  # as far as it did not
+            self._pool._leave(self)  # finishes an interrupted _leave()
             raise
 
 
 class Pool(Closing):
-    """A limiter of runs for all threads and event loops of a process.
+    """A limit on parallel runs for all threads and event loops of a process.
 
         pool = brig.Pool(max_concurrent=4, memory="512M")
         pool.run(["make"])                  # in a thread
         await pool.arun(["make"])           # in an event loop
 
-    The rest wait in order. Waiting does not count against a run's timeout, which begins with its
-    start. Keywords given here are the defaults of its runs. With warm=N, N cells of the shape of
-    those keywords are kept built ahead, which makes a start much faster; close() ends them.
+    Further runs wait in order. The timeout of a run begins with its start, not while it waits. The
+    keywords are defaults for its runs. With warm=N, N cells for these keywords are kept built
+    ahead, which makes a start much faster; close() removes them.
     """
 
     def __init__(self, max_concurrent: int = 4, *, warm: int = 0, **keys: Any) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter] = deque()
-        self._woken: deque[_Waiter] = deque()  # or about to be
+        self._woken: deque[_Waiter] = deque()  # granted and about to be woken
         self._running = 0
         self._limit = _whole("max_concurrent", max_concurrent, 1)
         warm = _whole("warm", warm, 0)
@@ -92,27 +94,29 @@ class Pool(Closing):
 
     @property
     def max_concurrent(self) -> int:
-        """How many may run at once; resize() changes it."""
+        """The maximum number of parallel runs; resize() changes it."""
         return self._limit
 
     @property
     def running(self) -> int:
-        """How many run now. After resize() to fewer it may be more than max_concurrent for a while."""
+        """The number of running runs. After resize() to fewer it may exceed max_concurrent for a
+        while."""
         return self._running
 
     @property
     def waiting(self) -> int:
-        """How many wait for a place."""
+        """The number of waiting runs."""
         return len(self._waiting)
 
     @property
     def warm_ready(self) -> int:
-        """How many cells are ready."""
+        """The number of cells that are ready."""
         return get_host().warm_ready(self._shape) if self._shape is not None else 0
 
     def resize(self, max_concurrent: int) -> None:
-        """From now on so many at once. More: those who wait start at once. Fewer: what runs goes
-        on to its end, and nothing new starts before enough of it has ended."""
+        """Change the number of parallel runs. With a larger one, waiting runs start at once. With a
+        smaller one, running runs continue to their end, and no run starts until enough of them have
+        ended."""
         limit = _whole("max_concurrent", max_concurrent, 1)
         with self._lock:
             self._limit = limit
@@ -122,28 +126,29 @@ class Pool(Closing):
     # ---- running ----
 
     def run(self, cmd: Command, **keys: Any) -> Result:
-        """brig.run(), when there is a place for it."""
+        """brig.run(), after waiting for a place."""
         with self._place():
             return run(cmd, **{**self._keys, **keys})
 
     async def arun(self, cmd: Command, **keys: Any) -> Result:
-        """brig.aio.run(), when there is a place for it. May be cancelled while it waits."""
+        """brig.aio.run(), after waiting for a place. May be cancelled while it waits."""
         async with self._aplace():
             return await aio.run(cmd, **{**self._keys, **keys})
 
     def close(self) -> None:
-        """End the cells that were built ahead. Runs go on, and the pool can still be used."""
+        """Remove the cells that were built ahead. Runs continue, and the pool can still be used."""
         shape, self._shape = self._shape, None
         if shape is not None:
             get_host().warm(shape, 0)
 
     # ---- places ----
 
-    # Whatever is interrupted here can be done again: nothing is taken off one list before it is on
-    # another, and to be woken twice is no harm.
+    # Any step here may be interrupted and repeated: nothing is removed from one list before it is
+    # in another, and waking twice does no harm.
 
     def _grant(self) -> None:
-        """Give free places to those who came first; under the lock. They are woken outside of it."""
+        """Grant free places in order, under the lock. The waiters are woken after it is released.
+        """
         while self._waiting and (self._waiting[0].granted or self._running < self._limit):
             waiter = self._waiting[0]
             if not waiter.granted:
@@ -155,11 +160,11 @@ class Pool(Closing):
         while self._woken:
             try:
                 waiter = self._woken[0]
-            except IndexError:  # somebody else was faster
+            except IndexError:  # another thread was faster
                 return
             try:
                 waiter.wake()
-            except RuntimeError:  # its event loop is closed: nobody will come
+            except RuntimeError:  # its event loop is closed
                 self._take_back(waiter)
             try:
                 self._woken.remove(waiter)
@@ -167,7 +172,7 @@ class Pool(Closing):
                 pass
 
     def _join(self, waiter: _Waiter) -> bool:
-        """Stand in line; has it a place already?"""
+        """Join the queue; returns True if it got a place at once."""
         with self._lock:
             self._waiting.append(waiter)
             self._grant()
@@ -184,7 +189,7 @@ class Pool(Closing):
                 self._grant()
 
     def _leave(self, waiter: _Waiter) -> None:
-        """It does not need its place any more, or gives up waiting for one."""
+        """Give up the place, or the request for one."""
         self._take_back(waiter)
         if self._woken:
             self._wake()
@@ -205,7 +210,7 @@ class Pool(Closing):
             self._leave(waiter)
 
     def _forget(self) -> None:
-        """In a fork: the parent's runs and those who wait there are the parent's."""
+        """In a fork: forget the parent's runs and waiters."""
         self._lock = threading.Lock()
         self._waiting = deque()
         self._woken = deque()
@@ -220,7 +225,7 @@ def _resolve(turn: asyncio.Future[None]) -> None:
 
 def _whole(name: str, value: int, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name}: {type(value).__name__} is no int")
+        raise TypeError(f"{name}: {type(value).__name__} is not an int")
     if value < least:
         raise ValueError(f"{name}: {value} is less than {least}")
     return value

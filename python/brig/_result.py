@@ -1,4 +1,5 @@
-"""What became of a run: the object brig.result/1, as Python values."""
+# SPDX-License-Identifier: MIT
+"""The result of a run: the object brig.result/1 as Python values."""
 
 from __future__ import annotations
 
@@ -10,7 +11,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from . import _brig
-from ._errors import BrigSystemError, RunFailed
+from ._errors import BrigSystemError
+from ._failures import run_failed
+from ._keys import KEYS
+from ._show import html_of, summary_of_result
 
 Status = Literal[
     "exited",
@@ -27,7 +31,7 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Usage:
-    """What the whole tree used; None where this host does not count it."""
+    """Resources used by all processes of the run; None if this host does not count them."""
 
     wall_seconds: float
     cpu_user_seconds: float
@@ -40,7 +44,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits as they applied; None: there was none."""
+    """The limits that applied; None: no limit."""
 
     memory_bytes: int | None
     cpus: float | None
@@ -56,7 +60,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Isolation:
-    """What was really enforced: layer to mechanism; and what was not, with the reason."""
+    """The enforced layers with their mechanism, and those that were not enforced with the reason.
+    """
 
     tier: str
     warm: bool
@@ -65,12 +70,14 @@ class Isolation:
     off: dict[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """The end of a run.
+    """The result of a run.
 
-    stdout and stderr are the bytes that were kept, None with capture=False. `output` is what the
-    guest sent on its result channel (channel="on"), `output_error` why there is none.
+    stdout and stderr are the captured bytes, None with capture=False. `output` is the JSON that the
+    guest sent on its result channel (channel="on"); `output_error` is the reason if there is none.
+    `hints` are sentences about possible causes of a failure or possible losses, from facts that
+    brig is certain of.
     """
 
     id: str
@@ -78,6 +85,7 @@ class Result:
     exit_code: int | None
     signal: int | None
     notes: str | None
+    hints: tuple[str, ...]
     stdout: bytes | None
     stderr: bytes | None
     output: Any
@@ -97,48 +105,60 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """It exited, with 0."""
+        """True if the command exited with 0."""
         return self.status == "exited" and self.exit_code == 0
 
     @property
     def truncated(self) -> bool:
-        """Something was left out of stdout or stderr."""
+        """True if a part of stdout or stderr was left out."""
         return self.stdout_truncated or self.stderr_truncated
 
     @property
     def redacted(self) -> int:
-        """How many secrets were hidden in stdout and stderr."""
+        """The number of secrets hidden in stdout and stderr."""
         return self.stdout_redacted + self.stderr_redacted
 
     @property
     def returncode(self) -> int:
-        """As subprocess has it: the exit code, or -N for signal N. What brig ended is -9 at least,
-        whatever the main process made of it; never 0."""
+        """The exit code as in subprocess, or -N for signal N. If brig ended the run, it is the
+        signal or -9, never 0, no matter how the main process exited."""
         if self.status == "exited" and self.exit_code is not None:
             return self.exit_code
         return -(self.signal or 9)
 
     @property
     def stdout_text(self) -> str:
-        """stdout as text; bytes that are no UTF-8 are shown as \\xNN."""
-        return (self.stdout or b"").decode(errors="backslashreplace")
+        """stdout as text; bytes that are not UTF-8 are shown as \\xNN."""
+        return _shown(self.stdout)
 
     @property
     def stderr_text(self) -> str:
-        """stderr as text; bytes that are no UTF-8 are shown as \\xNN."""
-        return (self.stderr or b"").decode(errors="backslashreplace")
+        """stderr as text; bytes that are not UTF-8 are shown as \\xNN."""
+        return _shown(self.stderr)
+
+    def __repr__(self) -> str:
+        return summary_of_result(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        streams = {"stdout": self.stdout_text, "stderr": self.stderr_text}
+        return html_of(summary_of_result(self), streams, self)
 
     def check(self) -> Result:
-        """Itself if it is ok; else RunFailed is raised."""
+        """Return the result itself if it is ok; raise RunFailed otherwise."""
         if not self.ok:
-            raise RunFailed(self)
+            raise run_failed(self)
         return self
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON object of brig run --json (docs/RESULT.md)."""
-        whole = {name: _copy(value) for name, value in self._rest.items()}
-        for name, data in (("stdout", self.stdout), ("stderr", self.stderr)):
-            whole[name], whole[name + "_encoding"] = _json_text(data)
+        whole: dict[str, Any] = {}
+        streams = {"stdout": self.stdout, "stderr": self.stderr}
+        for name, value in self._rest.items():
+            if name in streams:
+                whole.update(_json_stream(name, streams[name]))
+            elif name not in whole:
+                whole[name] = _copy(value)
         whole["output"] = self.output
         if self.output_error is not None:
             whole["output_error"] = self.output_error
@@ -161,26 +181,45 @@ def _copy(value: Any) -> Any:
     return {k: _copy(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _json_text(data: bytes | None) -> tuple[str | None, str | None]:
+SHORT = 4096
+"""So many bytes are always shown as text; of more, nine tenths must be valid text (jsonw.c)."""
+
+
+def _json_stream(name: str, data: bytes | None) -> dict[str, str | None]:
+    encoding = name + "_encoding"
     if data is None:
-        return None, None
+        return {name: None, encoding: None}
     try:
-        return data.decode(), "utf-8"
+        return {name: data.decode(), encoding: "utf-8"}
     except UnicodeDecodeError:
-        return base64.b64encode(data).decode(), "base64"
+        whole: dict[str, str | None] = {name: base64.b64encode(data).decode(), encoding: "base64"}
+        if len(data) <= SHORT or len(data) - len(data.decode(errors="ignore").encode()) <= len(data) // 10:
+            whole[name + "_text"] = _shown(data)
+        return whole
+
+
+def _shown(data: bytes | None) -> str:
+    return (data or b"").decode(errors="backslashreplace")
 
 
 VALUES_MAX = 2_000_000
-"""In one result: a value of three bytes takes some fifty here."""
+"""The maximum number of values in one result: a value of three bytes takes about fifty here."""
+
+NUMBER_MAX = 4300
+"""The maximum number of digits of a number. It is Python's own limit, which a program may have
+removed; the time to parse a number is quadratic in its digits."""
 
 
 def read_json_at(sent: bytes, start: int) -> tuple[Any, str]:
-    """The value that begins there in a guest's JSON, and what follows it. The library has seen that it
-    is JSON; ValueError or RecursionError if Python does not take it, or it would take too much memory."""
-    if len(sent) > VALUES_MAX:  # each takes a byte, and one to part it from the next
-        outside = re.sub(rb'"[^"\\]*(?:\\.[^"\\]*)*"', b"", sent)
-        if sum(outside.count(mark) for mark in (b",", b"[", b"{")) > VALUES_MAX:
+    """Read the value at `start` in a guest's JSON; returns it and the rest. The library has checked
+    the syntax. ValueError or RecursionError if Python cannot read it, or it would take too much
+    memory."""
+    if len(sent) > NUMBER_MAX:
+        values, digits = _brig.json_weight(sent)
+        if values > VALUES_MAX:
             raise ValueError(f"it has more than {VALUES_MAX} values")
+        if digits > NUMBER_MAX:
+            raise ValueError(f"it has a number of more than {NUMBER_MAX} digits")
     text = sent.decode()
     value, end = _decoder.raw_decode(text, start)
     return value, text[end:]
@@ -190,7 +229,7 @@ _decoder = json.JSONDecoder()
 
 
 def read_json(sent: bytes) -> Any:
-    """All of a guest's JSON."""
+    """Read all of a guest's JSON."""
     return read_json_at(sent, len(sent) - len(sent.lstrip(b" \t\n\r")))[0]
 
 
@@ -203,11 +242,26 @@ def _read_sent(sent: bytes | None) -> tuple[Any, str | None]:
         return None, f"the result cannot be read here: {error}"
 
 
+def _in_keywords(hint: str) -> str:
+    """Rewrite the command-line options in a note or hint as keywords of this package."""
+    hint = re.sub(r"--(ro|rw) (/\S+|PATH)", r'\1=["\2"]', hint)
+    hint = re.sub(r"--([a-z][a-z-]*) (kill|truncate|fail|host|auto|off|on)\b", _keyword, hint)
+    return re.sub(r"--([a-z][a-z-]*)", _keyword, hint)
+
+
+def _keyword(option: re.Match[str]) -> str:
+    name = option.group(1).replace("-", "_")
+    if name not in KEYS:
+        return option.group(0)
+    value = option.group(2) if option.re.groups > 1 else None
+    return f'{name}="{value}"' if value else f"{name}="
+
+
 def make_result(run: _brig.Run) -> Result:
-    """The result of a run that is over; BrigSystemError if brig does not know its end."""
+    """The result of a finished run; BrigSystemError if brig does not know how it ended."""
     raw = run.result()
     if raw is None:
-        raise RuntimeError("the run goes on")
+        raise RuntimeError("the run is not over")
     text, stdout, stderr, sent, shell_code = raw
     rest = json.loads(text)
     output, output_error = _read_sent(sent)
@@ -216,7 +270,8 @@ def make_result(run: _brig.Run) -> Result:
         status=rest["status"],
         exit_code=rest["exit_code"],
         signal=rest["signal"],
-        notes=rest["notes"],
+        notes=_in_keywords(rest["notes"]) if rest["notes"] else None,
+        hints=tuple(_in_keywords(hint) for hint in rest["hints"]),
         stdout=stdout,
         stderr=stderr,
         output=output,

@@ -1,5 +1,6 @@
-/* In a template: Python's part of brig_template_serve(). A module of its own, without libbrig: it
- * is for the guest, and imported there from its file alone. */
+/* SPDX-License-Identifier: MIT */
+/* Python's part of brig_template_serve(), in a template. It is a separate module without libbrig,
+ * because the guest imports it from its file alone. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -11,10 +12,10 @@
 #include "_plain_guest.h"
 #include "brig_template.h"
 
-#define INPUT_FIRST 65536 /* bytes of an input whose size is not known */
+#define INPUT_FIRST 65536 /* buffer for input of unknown size */
 
 struct hooks {
-    PyObject *ready; /* called in a fork, before its job is there */
+    PyObject *ready; /* called in a fork before its job arrives */
     bool failed;
 };
 
@@ -87,7 +88,7 @@ static PyObject *read_stdin(void)
     return input;
 }
 
-/* All of stdin, which is empty afterwards: the function has no other. */
+/* Read all of stdin: the function sees it empty. */
 static PyObject *take_stdin(void)
 {
     PyObject *input = read_stdin();
@@ -101,7 +102,7 @@ static PyObject *take_stdin(void)
     return input;
 }
 
-/* The descriptor of the result channel, with the environment of the call taken over. */
+/* Take over the environment of the call; returns the file descriptor of the result channel. */
 static int take_environment(PyObject *take, PyObject *words)
 {
     PyObject *channel = words ? PyObject_CallFunctionObjArgs(take, words, NULL) : NULL;
@@ -121,8 +122,8 @@ static PyObject *load_job(PyObject *head, const char *bytes, size_t len)
 }
 
 PyDoc_STRVAR(load_doc,
-             "load(head, job): (function, args, keywords) of a job with the head of plain "
-             "ones, with (module, name) for what is not there; or the job as it is.");
+             "load(head, job): (function, args, keywords) of a plain job, with (module, name) for "
+             "a function whose module is not loaded; other jobs are returned unchanged.");
 
 static PyObject *load(PyObject *module, PyObject *args)
 {
@@ -134,8 +135,8 @@ static PyObject *load(PyObject *module, PyObject *args)
     return load_job(head, bytes, (size_t)len);
 }
 
-/* Everything that is not in run() is done here in C: each piece of Python that runs for the first
- * time in a fork copies pages for it. */
+/* Everything outside of run() is done here in C: Python code that runs for the first time in a fork
+ * copies pages. */
 static void run_call(const struct brig_template_job *call, PyObject *head, PyObject *run,
                      int channel)
 {
@@ -147,11 +148,11 @@ static void run_call(const struct brig_template_job *call, PyObject *head, PyObj
 }
 
 PyDoc_STRVAR(serve_doc,
-             "serve(socket, ready, run, head, expected, channel, take)\n\n"
-             "Fork for each call. ready() is called in a fork before its job is there, then "
-             "run(load(head, job), channel), whose value is the exit code of the process. "
-             "channel belongs to the expected environment; take(environment) makes another one "
-             "the process's own, and gives its channel. OSError in the template, at its end.");
+             "serve(socket, ready, run, head, expected, channel, take)\n\nFork for each call. "
+             "ready() is called in a fork before its job arrives, then run(load(head, job), "
+             "channel), which returns the exit code of the process. If the environment of the call "
+             "is not the expected one, take(environment) replaces it and returns the channel. "
+             "Raises OSError in the template when it ends.");
 
 static PyObject *serve(PyObject *module, PyObject *args)
 {
@@ -176,9 +177,9 @@ static PyObject *serve(PyObject *module, PyObject *args)
     return NULL;
 }
 
-PyDoc_STRVAR(rehearse_doc, "rehearse(): what Python does for a fork, without the fork.");
+PyDoc_STRVAR(rehearse_doc, "rehearse(): run Python's handlers of a fork without the fork.");
 
-/* With one thread there is no difference to be seen from inside. */
+/* With one thread, a call cannot tell this from a fork. */
 static PyObject *rehearse(PyObject *module, PyObject *unused)
 {
     PyOS_BeforeFork();
@@ -186,9 +187,8 @@ static PyObject *rehearse(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(answer_doc,
-             "plain_answer(head, value) -> bytes | None: all that is to be sent, if the "
-             "value is a plain one.");
+PyDoc_STRVAR(answer_doc, "plain_answer(head, value) -> bytes | None: the whole message, or None if "
+                         "the value is not of a plain type.");
 
 static PyMethodDef methods[] = {
     {"serve", serve, METH_VARARGS, serve_doc},
@@ -208,7 +208,7 @@ static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                  NULL,
                                  NULL};
 
-PyMODINIT_FUNC PyInit__serve(void); /* without a prototype of its own in Python.h */
+PyMODINIT_FUNC PyInit__serve(void); /* Python.h has no prototype for it */
 PyMODINIT_FUNC PyInit__serve(void)
 {
     return PyModule_Create(&definition);

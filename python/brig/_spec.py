@@ -1,4 +1,5 @@
-"""From the arguments of run() and start() to a spec of the library."""
+# SPDX-License-Identifier: MIT
+"""Conversion of the arguments of run() and start() to a spec of the library."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ SHELL = ("/bin/sh", "-c")
 
 
 def words_of(command: Command) -> list[bytes]:
-    """A str is for the shell; a list is a program and its arguments, taken as they are."""
+    """A str is run by the shell; a list is a program and its arguments, taken literally."""
     if isinstance(command, str):
         return [encode("cmd", word) for word in (*SHELL, command)]
     if isinstance(command, (bytes, bytearray)) or not isinstance(command, Sequence):
@@ -33,7 +34,7 @@ def words_of(command: Command) -> list[bytes]:
 
 
 def input_of(data: Input | None) -> bytes | None:
-    """What the guest reads, as bytes; a str is sent as UTF-8."""
+    """The guest's stdin as bytes; a str is encoded as UTF-8."""
     if data is None or isinstance(data, bytes):
         return data
     if isinstance(data, str):
@@ -46,9 +47,9 @@ def input_of(data: Input | None) -> bytes | None:
 def make_spec(
     command: Command, keys: dict[str, object], input: Input | None, capture: bool
 ) -> _brig.Spec:
-    """What to run, checked as far as that needs no host."""
+    """Make a spec, and check everything that can be checked without a host."""
     if input is not None and keys.get("stdin") is not None:
-        raise TypeError("input and stdin: one of them is enough")
+        raise TypeError("input and stdin cannot be given together")
     return _brig.Spec(words_of(command), _checked(keys), capture)
 
 
@@ -57,12 +58,12 @@ def make_shape(keys: dict[str, object]) -> _brig.Spec:
     return _brig.Spec([], _checked(keys))
 
 
-def _checked(keys: dict[str, object]) -> list[tuple[bytes, bytes]]:
+def _checked(keys: dict[str, object]) -> list[_brig.Setting]:
     check_names((name for name in keys if name != "cwd"), ALSO)
     if keys.get("cwd") is not None and keys.get("workdir") is not None:
-        raise TypeError("cwd and workdir are the same setting")
+        raise TypeError("cwd and workdir are the same setting; give one of them")
     return settings_of(keys)
 
 
-# Keywords of run() that are in no table: for hints.
+# Keywords of run() that are not in the table of keys; used for suggestions.
 ALSO = ("input", "check", "capture")

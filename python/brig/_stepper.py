@@ -1,8 +1,9 @@
-"""The thread that steps what start() started, whatever the caller does meanwhile.
+# SPDX-License-Identifier: MIT
+"""The thread that steps runs started by start(), no matter what the caller does.
 
-A library without threads needs somebody who steps its runs, or their clocks stand still: a caller
-who sleeps between two events must not stretch the run's timeout, or hold up its output. One thread
-serves all runs of the process, is there only while there are some, and does not exist in a fork.
+The library has no thread that steps runs, and without steps their timeouts do not fire: a caller
+that sleeps between two events must neither extend the run's timeout nor delay its output. One
+thread steps all runs of the process. It exists only while there are runs, and not in a fork.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import threading
 from typing import Protocol
 
 
-class Kept(Protocol):
-    """What can be kept: stepped when its descriptor is readable, until it is over."""
+class Stepped(Protocol):
+    """An object with a run: stepped when its file descriptor is readable, until it is over."""
 
     def _fd(self) -> int: ...
 
@@ -26,23 +27,23 @@ class Kept(Protocol):
     def _end_now(self) -> None: ...
 
 
-class Keeper:
-    """The runs of one process and their thread."""
+class Stepper:
+    """The runs of one process, and the thread that steps them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[int, Kept] = {}
+        self._runs: dict[int, Stepped] = {}
         self._epoll: select.epoll | None = None
 
-    def add(self, run: Kept) -> None:
-        """Step it from now on."""
+    def add(self, run: Stepped) -> None:
+        """Step the run from now on."""
         fd = run._fd()
         with self._lock:
             self._runs[fd] = run
             if self._epoll is None:
                 self._epoll = select.epoll()
                 thread = threading.Thread(
-                    target=self._serve, args=(self._epoll,), name="brig-keeper", daemon=True
+                    target=self._serve, args=(self._epoll,), name="brig-stepper", daemon=True
                 )
                 self._epoll.register(fd, select.EPOLLIN)
                 thread.start()
@@ -57,7 +58,7 @@ class Keeper:
                     with self._lock:
                         epoll.unregister(fd)
                         del self._runs[fd]
-                    run._free()  # its descriptors, now that they are not watched
+                    run._free()  # closes its file descriptors, which are not polled any more
                 del run
             with self._lock:
                 if not self._runs:
@@ -66,28 +67,29 @@ class Keeper:
                     return
 
     def end_all(self) -> None:
-        """At the end of the interpreter: nothing survives."""
+        """At the end of the interpreter: end all runs."""
         with self._lock:
             runs = list(self._runs.values())
         for run in runs:
             run._end_now()
 
 
-_keeper = Keeper()
+_stepper = Stepper()
 
 
-def keep(run: Kept) -> None:
-    """Give a run to this process's keeper."""
-    _keeper.add(run)
+def step_in_thread(run: Stepped) -> None:
+    """Let the thread of this process step the run."""
+    _stepper.add(run)
 
 
-def _new_keeper() -> None:
-    # The parent's runs are the parent's. Its epoll is one with ours: to close the copy is fine.
-    global _keeper
-    epoll, _keeper = _keeper._epoll, Keeper()
+def _new_stepper() -> None:
+    # The runs belong to the parent. Closing our copy of its epoll file descriptor does not affect
+    # it.
+    global _stepper
+    epoll, _stepper = _stepper._epoll, Stepper()
     if epoll is not None:
         epoll.close()
 
 
-os.register_at_fork(after_in_child=_new_keeper)
-atexit.register(lambda: _keeper.end_all())
+os.register_at_fork(after_in_child=_new_stepper)
+atexit.register(lambda: _stepper.end_all())

@@ -1,8 +1,9 @@
-"""Template: an interpreter whose functions run in sandboxes of their own.
+# SPDX-License-Identifier: MIT
+"""Template: an interpreter whose functions run in their own sandboxes.
 
-A template is settings, an interpreter as guests have it (_interpreter.py), and a process of that
-which forks for each call (_fork.py). A call is a job (_function.py), a run of it, and what became of
-that (_outcome.py).
+A template consists of settings, the interpreter as guests see it (_interpreter.py), and a process
+of this interpreter that forks for each call (_fork.py). A call is a job (_function.py), its run,
+and an outcome (_outcome.py).
 """
 
 from __future__ import annotations
@@ -22,24 +23,25 @@ from ._api import Run
 from ._closing import AsyncClosing
 from ._errors import BrigSystemError, UsageError
 from ._events import Event
+from ._failures import CallFailed, call_failed
 from ._fork import ForkBackend
 from ._function import Names, NotSendable, pack, pack_plain
 from ._interpreter import PACKAGE, Interpreter
-from ._stepper import keep
-from ._keys import KEYS
-from ._outcome import CallFailed, Outcome, not_started, outcome_of, value_of
+from ._keys import KEYS, entries_of
+from ._outcome import Outcome, not_started, outcome_of, value_of
 from ._pool import Pool
 from ._result import Result, make_result
 from ._spec import make_spec
+from ._stepper import step_in_thread
 
 Function = Callable[..., Any]
 OnEvent = Callable[[Event], None]
 
-# Set by the template itself: the way to the guest, and back.
+# Set by the template itself, for the way to the guest and back.
 OWN_KEYS = ("stdin", "channel", "input", "check", "capture")
 
 GUEST_FOLDER = "/tmp"
-"""Where a function works if no folder is named: it is empty, and the call's own."""
+"""The directory of a function if none is named: empty, and private to the call."""
 
 
 # ---- what is behind it ----
@@ -65,27 +67,25 @@ def _make_backend(
 def guest_settings(
     interpreter: Interpreter, preload: tuple[str, ...], keys: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """For _guest.prepare()."""
-    folder = keys.get("cwd") or keys.get("workdir")
+    """The settings for _guest.prepare()."""
+    directory = keys.get("cwd") or keys.get("workdir")
     return {
         "path": interpreter.path,
         "prefix": (os.path.realpath(sys.prefix), os.path.realpath(sys.exec_prefix)),
-        "cwd": GUEST_FOLDER if folder is None else os.path.abspath(os.fspath(folder)),
+        "cwd": GUEST_FOLDER if directory is None else os.path.abspath(os.fspath(directory)),
         "preload": preload,
     }
 
 
 def show_interpreter(interpreter: Interpreter, keys: dict[str, Any]) -> None:
-    """Add what a guest needs to see. Without a work folder that is asked for, it is brig's own
-    package: shown read-only over the writable one, so that one call cannot leave anything for the
-    next, as it could in the folder that the caller happens to be in."""
-    asked = keys.get("ro")
-    asked = [asked] if isinstance(asked, (str, bytes, os.PathLike)) else list(asked or ())
+    """Add the directories of the interpreter to the view. Without an explicit work directory, it is
+    brig's own package, mounted read-only over the writable mount. A call cannot leave files there
+    for the next one, as it could in the caller's current directory."""
     shown = interpreter.ro
     if keys.get("cwd") is None and keys.get("workdir") is None:
         keys["cwd"] = PACKAGE
         shown = [PACKAGE, *(path for path in shown if path != PACKAGE)]
-    keys["ro"] = [*shown, *asked]
+    keys["ro"] = [*((path, None) for path in shown), *entries_of(keys.get("ro"), "ro")]
     keys["channel"] = True
 
 
@@ -93,7 +93,7 @@ def show_interpreter(interpreter: Interpreter, keys: dict[str, Any]) -> None:
 
 
 class Call(Run):
-    """A call on its way: a run whose result is a value. Iterating gives its events."""
+    """A call in progress: a run whose result is a value. Iterate over it for its events."""
 
     def __init__(self, raw: _brig.Run, place: ExitStack) -> None:
         super().__init__(raw)
@@ -104,26 +104,27 @@ class Call(Run):
         self._place.close()
 
     def outcome(self, timeout: float | None = None) -> Outcome:
-        """What became of it, once it is over. TimeoutError if it goes on after that time."""
+        """Wait for the end and return the outcome. TimeoutError after `timeout` seconds."""
         return outcome_of(_result_of(lambda: self.wait(timeout)))
 
     def value(self, timeout: float | None = None) -> Any:
-        """What the function returned; else CallFailed."""
+        """Wait for the end and return the value of the function; CallFailed if there is none."""
         return self.outcome(timeout).check()
 
 
 class Template(AsyncClosing):
-    """Calls functions of this program in sandboxes, each in a fresh one.
+    """Calls functions of this program in sandboxes, each call in a fresh one.
 
         template = brig.Template(preload=["json"], memory="512M", timeout=10)
         template.call(function, 1, key=2)           # its value, or CallFailed
         await template.acall(function, 1)
         list(template.map(function, range(10)))
 
-    Keywords are those of brig.run(), for each call; `preload` are modules that are imported once; at
-    most `max_concurrent` calls go on at once, the rest wait in order, and `parked` of them are forked
-    ahead. `paths` are the folders that the guest may import from, besides the interpreter's own;
-    without it, those of sys.path. Secrets are not hidden in values and prints unless redact=True.
+    The keywords are those of brig.run(), and apply to each call. The modules of `preload` are
+    imported once. At most `max_concurrent` calls run in parallel, further ones wait in order, and
+    `parked` calls are forked ahead. `paths` are the directories from which the guest may import,
+    besides the interpreter's own; by default those of sys.path. Secrets in values and output are
+    not hidden unless redact=True.
     """
 
     def __init__(
@@ -135,10 +136,9 @@ class Template(AsyncClosing):
         paths: Iterable[str | os.PathLike[str]] | None = None,
         **keys: Any,
     ) -> None:
-        self._closed = True  # until it is whole
+        self._closed = True  # until it is complete
         self._parent: Template | None = None
         names = _module_names(preload)
-        keys.setdefault("redact", False)
         _check_keys(keys)
         self._keys = keys
         self._pool = Pool(max_concurrent)
@@ -148,8 +148,8 @@ class Template(AsyncClosing):
         self._closed = False
 
     def with_limits(self, **limits: Any) -> Template:
-        """The same template with other limits or labels for the calls that are made through it.
-        It ends with this one."""
+        """The same template with other limits or labels for calls through the returned object,
+        which is closed together with this one."""
         check_limits(limits)
         other = Template.__new__(Template)
         vars(other).update(vars(self))
@@ -161,11 +161,12 @@ class Template(AsyncClosing):
     # ---- calls ----
 
     def call(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
-        """Call a function in a sandbox and wait. Its value, or CallFailed: whatever the function
-        does; brig.Error is for faults of the request or of brig.
+        """Call a function in a sandbox and wait. Returns its value; raises CallFailed for anything
+        that the function does instead, and brig.Error for faults of the request or of brig.
 
-        The value is there as soon as the function has returned. The end of its process, and all
-        that has to be removed after it, is not waited for, as try_call() does."""
+        Returns as soon as the function has. Unlike try_call(), it does not wait for the end of the
+        process and its removal.
+        """
         job = self._try_job(function, args, keywords)
         if isinstance(job, Outcome):
             return job.check()
@@ -182,12 +183,12 @@ class Template(AsyncClosing):
                 raw.close()
 
     async def acall(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
-        """call() for an event loop. When the task is cancelled, nothing of the call is left when
-        CancelledError goes on."""
+        """call() for an event loop. If the task is cancelled, every process of the call is gone
+        before CancelledError propagates."""
         return (await self.atry_call(function, *args, **keywords)).check()
 
     def try_call(self, function: Function, /, *args: Any, **keywords: Any) -> Outcome:
-        """call() that gives what became of it, and does not raise for what a function does."""
+        """call() that returns an Outcome, and does not raise for failures of the function."""
         return self._run(function, args, keywords, None)
 
     async def atry_call(self, function: Function, /, *args: Any, **keywords: Any) -> Outcome:
@@ -195,15 +196,16 @@ class Template(AsyncClosing):
         return await self._arun(function, args, keywords, None)
 
     def start(self, function: Function, /, *args: Any, **keywords: Any) -> Call:
-        """Start a call and return a handle of it, as soon as there is a place for it."""
+        """Start a call and return a handle of it. Waits for a place if too many calls are running.
+        """
         job = self._try_job(function, args, keywords)
         if isinstance(job, Outcome):
-            raise CallFailed(job)
+            raise call_failed(job)
         place = ExitStack()
         try:
             place.enter_context(self._pool._place())
             call = Call(self._start(job, True), place)
-            keep(call)
+            step_in_thread(call)
             return call
         except BaseException:
             place.close()
@@ -212,9 +214,9 @@ class Template(AsyncClosing):
     def map(
         self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
     ) -> Iterator[Any]:
-        """The values for the elements of the iterables, in order; the first failure is raised, or
-        with outcomes=True all are given as outcomes. Elements are taken as calls can be started;
-        to leave the iterator ends the calls that go on."""
+        """The values for the elements of the iterables, in order. The first failure is raised; with
+        outcomes=True all results are Outcomes. Elements are consumed as calls are started. Leaving
+        the iterator ends the calls in progress."""
         going: deque[Call | Outcome] = deque()
         elements = zip(*iterables)
         try:
@@ -259,7 +261,7 @@ class Template(AsyncClosing):
     # ---- the end ----
 
     def close(self) -> None:
-        """End it, and the calls that go on; there are no further ones."""
+        """End the template and its calls. No further calls are possible."""
         if not self._closed:
             self._closed = True
             if self._parent is None:
@@ -319,7 +321,7 @@ class Template(AsyncClosing):
                 raw.close()
 
     def _outcome(self, result: Result) -> Outcome:
-        """With the reason of its template, if a call had to end because that did."""
+        """The outcome; with the template's reason if the call ended because its template did."""
         outcome = outcome_of(result)
         why = self._backend.why_it_ended() if outcome.kind == "template" else None
         return outcome if why is None else replace(outcome, error=why)
@@ -336,20 +338,24 @@ class Template(AsyncClosing):
             return job
         async with self._pool._aplace():
             self._check_open()
-            if not self._backend.is_open():  # imports take long, and the loop has other things to do
+            if not self._backend.is_open():  # imports take long, and would block the loop
                 await asyncio.get_running_loop().run_in_executor(None, self._backend.open)
             async with aio.Run(self._start(job, on_event is not None)) as run:
                 if on_event is not None:
                     async for event in run:
                         on_event(event)
                 try:
-                    return self._outcome(await run.wait())
+                    result = await run.wait()
                 except BrigSystemError as error:
-                    return self._outcome(_result_in(error))
+                    # The reason is known only after the end of the template: wait for it outside of
+                    # the loop.
+                    loop = asyncio.get_running_loop()
+                    return await loop.run_in_executor(None, self._outcome, _result_in(error))
+                return outcome_of(result)
 
 
 def _result_of(wait: Callable[[], Result]) -> Result:
-    """Also of a call whose end is not known, because its template ended first."""
+    """The result, also of a call whose own end is unknown because its template ended first."""
     try:
         return wait()
     except BrigSystemError as error:
@@ -364,7 +370,7 @@ def _result_in(error: BrigSystemError) -> Result:
 
 def _watch(raw: _brig.Run, on_event: OnEvent) -> Result:
     run = Run(raw)
-    keep(run)
+    step_in_thread(run)
     with run:
         for event in run:
             on_event(event)
@@ -382,21 +388,21 @@ def _module_names(preload: Iterable[str]) -> tuple[str, ...]:
     names = (preload,) if isinstance(preload, str) else tuple(preload)
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"preload: {type(name).__name__} is no name of a module")
+            raise TypeError(f"preload: {type(name).__name__} is not a module name")
         if not all(part.isidentifier() for part in name.split(".")):
-            raise UsageError(f"preload: {name!r} is no name of a module", "template")
+            raise UsageError(f"preload: {name!r} is not a module name", "template")
     return names
 
 
 def check_limits(limits: Iterable[str]) -> None:
-    """Raise TypeError for settings that calls of one template cannot differ in."""
+    """Raise TypeError for settings that all calls of a template share."""
     for name in limits:
         if name in KEYS and not KEYS[name].limit and name != "labels":
-            raise TypeError(f"{name!r} is no limit, and belongs to the template")
+            raise TypeError(f"{name!r} is not a limit; set it for the whole template")
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
     for name in keys:
         if name in OWN_KEYS:
-            raise TypeError(f"{name!r} is the template's own")
+            raise TypeError(f"{name!r} is set by the template itself")
     make_spec(["true"], dict(keys), None, True)

@@ -1,7 +1,8 @@
-"""Tools: functions that an agent calls by name, each call in a sandbox of its own.
+# SPDX-License-Identifier: MIT
+"""Tools: functions that an agent calls by name, each call in its own sandbox.
 
-@tool marks a function, a ToolHost offers several of them, calls them on a template, and tells those
-who watch what happens. Whatever a tool does is a ToolResult.
+@tool marks a function. A ToolHost offers several of them, calls them on a template, and publishes
+events to watchers. Anything that a tool does is a ToolResult.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that can be called by name. `limits` are those of its calls, where they differ
-    from the host's."""
+    """A function that can be called by name. `limits` are limits of its calls that differ from the
+    host's."""
 
     name: str
     description: str
@@ -48,7 +49,7 @@ class Tool:
     limits: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """What an agent chooses by."""
+        """The description for an agent."""
         names = ("name", "description", "input_schema")
         return {name: getattr(self, name) for name in names}
 
@@ -71,10 +72,10 @@ def tool(
     description: str | None = None,
     **limits: Any,
 ) -> Any:
-    """Mark a function as a tool, with limits of its own: @brig.tool(timeout=5, memory="256M").
+    """Mark a function as a tool, with its own limits: @brig.tool(timeout=5, memory="256M").
 
-    The function stays what it is: called by its name it runs here, as any other; a ToolHost runs it
-    in a sandbox. Its docstring is the description, its signature the schema of the arguments.
+    The function itself is unchanged: a direct call runs it here, a ToolHost runs it in a sandbox.
+    Its docstring is the description, and its signature the schema of the arguments.
     """
     check_limits(limits)
     make_spec(["true"], dict(limits), None, True)
@@ -92,20 +93,20 @@ def make_tool(
     description: str | None,
     limits: Mapping[str, Any],
 ) -> Tool:
-    """A tool of a function; UsageError says why it cannot be one."""
+    """Make a tool of a function; UsageError has the reason if that is not possible."""
     if not callable(function):
-        raise TypeError(f"{type(function).__name__} cannot be called, and is no tool")
+        raise TypeError(f"{type(function).__name__} cannot be called, so it cannot be a tool")
     shown = name if name is not None else getattr(function, "__name__", "")
     if not NAME.fullmatch(shown):
-        raise UsageError(f"{shown!r} is no name of a tool: 1 to 64 letters, digits, _ - .", "tool")
+        raise UsageError(f"{shown!r} is not a tool name: use 1 to 64 letters, digits, _ - .", "tool")
     text = description if description is not None else inspect.getdoc(function)
     return Tool(shown, text or "", schema_of(function), function, dict(limits))
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The answer to one call. `denied`: nothing was started, for the reason in `reason`. `kind` is
-    that of the Outcome, `result` the run's, None if nothing was started."""
+    """The answer to one call. If `denied`, nothing was started, and `reason` says why. `kind` is
+    the kind of the Outcome; `result` is the result of the run, None if nothing was started."""
 
     call_id: str
     tool: str
@@ -120,7 +121,8 @@ class ToolResult:
     result: Result | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON. In `output`, what JSON has no type for is an object with a member "$"."""
+        """As a dict for JSON. In `output`, a value without a JSON type is an object with a member
+        "$"."""
         whole = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         whole["output"] = json.loads(encode(self.output))
         whole["started_at"] = self.started_at.isoformat()
@@ -129,14 +131,14 @@ class ToolResult:
 
 
 class ToolHost(AsyncClosing):
-    """Calls tools by their names, each call in a sandbox.
+    """Calls tools by name, each call in a sandbox.
 
         host = brig.ToolHost([search, convert], timeout=30)
         host.call("convert", {"text": "..."})       # a ToolResult, whatever the tool does
         await host.acall("convert", {"text": "..."})
 
-    Runs on a template of its own, made from the keywords (see Template), or on the one that is
-    given. Secrets are hidden in what a tool gives and prints, unless redact=False is set.
+    It runs on its own template, made from the keywords (see Template), or on the given one. Secrets
+    in the values and output of tools are hidden unless redact=False.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class ToolHost(AsyncClosing):
         **keys: Any,
     ) -> None:
         if template is not None and keys:
-            raise TypeError(f"{', '.join(keys)}: the template is given, and has its own settings")
+            raise TypeError(f"{', '.join(keys)}: set these on the template that is given")
         self._own = template is None
         keys.setdefault("redact", True)
         self._template = Template(**keys) if template is None else template
@@ -162,21 +164,21 @@ class ToolHost(AsyncClosing):
     # ---- what there is ----
 
     def register(self, function: Callable[..., Any]) -> Tool:
-        """Add a function, marked with @tool or not."""
+        """Add a function, with or without @tool."""
         made = getattr(function, MARK, None)
         if not isinstance(made, Tool):
             made = make_tool(function, None, None, {})
         if made.name in self._tools:
-            raise UsageError(f"there is a tool {made.name!r} already", "tool")
+            raise UsageError(f"there already is a tool {made.name!r}", "tool")
         self._tools[made.name] = made
         return made
 
     def get(self, name: str) -> Tool | None:
-        """The tool of this name."""
+        """The tool with this name, or None."""
         return self._tools.get(name)
 
     def list_tools(self, query: str | None = None) -> list[Tool]:
-        """All of them, or those with a text in their name or description."""
+        """All tools, or those with `query` in their name or description."""
         text = (query or "").lower()
         tools = self._tools.values()
         return [one for one in tools if text in f"{one.name}\n{one.description}".lower()]
@@ -186,7 +188,7 @@ class ToolHost(AsyncClosing):
     def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
     ) -> ToolResult:
-        """Call a tool and wait. Does not raise for what a tool does, or for what it is given."""
+        """Call a tool and wait. Does not raise for failures of the tool or for bad arguments."""
         call = _Call(self, name, arguments, call_id)
         if call.refused:
             return call.denied(call.refused)
@@ -201,7 +203,7 @@ class ToolHost(AsyncClosing):
     async def acall(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, call_id: str | None = None
     ) -> ToolResult:
-        """call() for an event loop; to cancel it ends the tool first."""
+        """call() for an event loop; cancelling it ends the tool first."""
         call = _Call(self, name, arguments, call_id)
         if call.refused:
             return call.denied(call.refused)
@@ -216,8 +218,8 @@ class ToolHost(AsyncClosing):
     # ---- watching ----
 
     def watch(self) -> Watch:
-        """The events of all calls from now on, live: an iterator for threads and for event loops.
-        It ends with close(), of it or of the host."""
+        """The live events of all calls from now on: an iterator for threads and for event loops. It
+        ends when it or the host is closed."""
         watch = Watch()
         with self._lock:
             if self._closed:
@@ -226,18 +228,18 @@ class ToolHost(AsyncClosing):
         return watch
 
     def _listener(self, call: _Call) -> Callable[[Event], None] | None:
-        """Nobody is told what nobody listens to."""
+        """The callback for events of a call; None if there are no watchers."""
         if not self._listening():
             return None
 
         def tell(event: Event) -> None:
-            if event.type != "ended":  # the result of the call says more
+            if event.type != "ended":  # the ToolResult says more
                 self._publish(ToolEvent(call.call_id, call.name, event.type, event))
 
         return tell
 
     def _listening(self) -> list[Watch]:
-        if self._process != os.getpid():  # those who listen are the parent's, as is the lock
+        if self._process != os.getpid():  # watchers and the lock belong to the parent
             self._process, self._lock, self._watches = os.getpid(), threading.Lock(), []
         with self._lock:
             self._watches = [watch for watch in self._watches if not watch.closed]
@@ -250,7 +252,7 @@ class ToolHost(AsyncClosing):
     # ---- the end ----
 
     def close(self) -> None:
-        """No further calls; those who watch see the end."""
+        """Refuse further calls, and end all watches."""
         with self._lock:
             self._closed = True
             watches = list(self._watches)
@@ -261,7 +263,7 @@ class ToolHost(AsyncClosing):
 
 
 class _Call:
-    """One call: looked at before anything is started, and answered once."""
+    """One call: checked before anything is started, and answered once."""
 
     def __init__(
         self, host: ToolHost, name: str, arguments: Mapping[str, Any] | None, call_id: str | None
@@ -281,7 +283,7 @@ class _Call:
         if self.tool is None:
             return f"unknown tool: {self.name}"
         if arguments is not None and not isinstance(arguments, Mapping):
-            return f"{self.name}: arguments: {type(arguments).__name__} is no object"
+            return f"{self.name}: arguments: {type(arguments).__name__} is not an object"
         fault = fault_of(self.tool.input_schema, self.arguments)
         return f"{self.name}: arguments: {fault}" if fault else None
 
@@ -297,7 +299,7 @@ class _Call:
         return self._end(False, error=reason, denied=True, reason=reason)
 
     def failed(self, error: Error) -> ToolResult:
-        """brig could not do it: what is not allowed is denied."""
+        """The answer if brig could not run the tool; a refusal is denied."""
         if isinstance(error, RefusedError):
             return self.denied(str(error))
         return self._end(False, error=str(error), kind="template")

@@ -1,6 +1,7 @@
+# SPDX-License-Identifier: MIT
 """JSON Schema of a function's parameters, from its signature and annotations; and a check by it.
 
-Annotations that have no form in JSON are not checked: the schema says nothing about them.
+Annotations without a form in JSON are not checked: the schema does not restrict them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _WORDS = {
 
 
 def schema_of(function: Callable[..., Any]) -> Schema:
-    """What the arguments of a function are, as an object by their names."""
+    """The schema of the arguments of a function, as an object with their names."""
     properties: dict[str, Schema] = {}
     required: list[str] = []
     open_end = False
@@ -49,7 +50,7 @@ def schema_of(function: Callable[..., Any]) -> Schema:
             open_end = True
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise UsageError(f"{_name(function)}: {parameter} has no name to be given by", "tool")
+            raise UsageError(f"{_name(function)}: {parameter} cannot be passed by name", "tool")
         properties[name] = _schema_of_type(hints.get(name, Any))
         if parameter.default is parameter.empty:
             required.append(name)
@@ -71,13 +72,13 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
-        raise UsageError(f"{_name(function)}: its parameters are not known", "tool") from None
+        raise UsageError(f"{_name(function)}: its parameters cannot be determined", "tool") from None
 
 
 def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function)
-    except Exception:  # a name in them that does not exist, or exists for type checkers only
+    except Exception:  # names that do not exist, or only for type checkers
         return {}
 
 
@@ -111,7 +112,8 @@ def _schema_of_type(hint: Any) -> Schema:
 
 
 def fault_of(schema: Schema, value: Any, where: str = "") -> str | None:
-    """What in a value does not fit a schema that was made here, and where; None if all does."""
+    """The first part of a value that violates a schema made here, and its place; None if it is
+    valid."""
     if "anyOf" in schema:
         faults = [fault_of(one, value, where) for one in schema["anyOf"]]
         return None if None in faults else faults[0]

@@ -1,4 +1,5 @@
-"""What happens in the calls of a ToolHost, live, for whoever listens."""
+# SPDX-License-Identifier: MIT
+"""Live events of the calls of a ToolHost."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ToolEvent:
-    """One event of one call. `event` is that of the run (docs/RESULT.md); the last one of a call is
-    "ended", with its `result`. `dropped` counts those before it that nobody took in time."""
+    """One event of one call. `event` is the event of the run (docs/RESULT.md). The last event of a
+    call is "ended", with its `result`. `dropped` is the number of events before it that were not
+    taken in time."""
 
     call_id: str
     tool: str
@@ -30,13 +32,13 @@ class ToolEvent:
 
     @property
     def text(self) -> str:
-        """What was printed, for stdout and stderr."""
+        """The printed text, for stdout and stderr."""
         return self.event.text if self.event is not None else ""
 
 
 class Watch(Closing):
-    """Events in order, for `for` in a thread or `async for` in an event loop. Who is too slow loses
-    the oldest, and holds no tool up."""
+    """Events in order, for `for` in a thread or `async for` in an event loop. A slow reader loses
+    the oldest events, and never delays a tool."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
@@ -56,7 +58,7 @@ class Watch(Closing):
             self._wake()
 
     def close(self) -> None:
-        """No further events; those that are there can still be taken."""
+        """No further events are added; queued ones can still be taken."""
         with self._changed:
             self.closed = True
             self._wake()
@@ -67,7 +69,7 @@ class Watch(Closing):
         for loop, future in waiting:
             try:
                 loop.call_soon_threadsafe(_resolve, future)
-            except RuntimeError:  # the loop is closed: nobody waits there
+            except RuntimeError:  # the loop is closed
                 pass
 
     def _take(self) -> ToolEvent:

@@ -1,13 +1,14 @@
-"""Values of a call as JSON, and back: what a function in a guest may give to its caller.
+# SPDX-License-Identifier: MIT
+"""Values of a call as JSON, and back: the values that a function in a guest can return.
 
-encode() works in the guest, decode() in the caller, who trusts no byte of it: nothing is unpickled,
-evaluated or imported, and whatever is not exactly as encode() writes it is refused. The types of
-JSON stand for themselves. All others are an object with the member "$", which names the type; a
-dict that has a member "$" itself, or keys that are no str, is written as a list of pairs. A value
-of a subclass arrives as one of the plain type, as with the json module; nothing else is changed in
-silence.
+encode() runs in the guest, decode() in the caller, which trusts none of the bytes: nothing is
+unpickled, evaluated or imported, and anything that encode() would not write is refused. JSON types
+stand for themselves. Other types are an object with the member "$", which names the type. A dict
+with a member "$", or with keys that are not str, is written as a list of pairs. A value of a
+subclass arrives as a value of its plain type, as with the json module; nothing else changes
+silently.
 
-This file is loaded by each new interpreter in a guest: it imports next to nothing.
+Each new interpreter in a guest loads this file, so it imports almost nothing.
 """
 
 from __future__ import annotations
@@ -16,20 +17,31 @@ import binascii
 import sys
 from _json import encode_basestring  # type: ignore[attr-defined]
 
+if __package__:  # in the caller
+    from . import _brig
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
 TAG = "$"
 DEPTH_MAX = 200
-"""Levels of JSON; the library takes more than twice as many."""
+"""Levels of nesting; the library accepts more than twice as many."""
 
 SAME_HASH_MAX = 100
-"""A guest may choose numbers that all have one hash: so many in a set or a dict, and no more."""
+"""The maximum number of values with the same hash in a set or a dict: a guest may choose numbers
+so."""
+
+LOOKS_MAX = 256
+"""A guest may also choose numbers that collide in the table although their hashes differ: the
+maximum of table slots probed per value of a set or a dict, on average."""
+
+SAME_HASH_WEIGHT_MAX = 512
+"""The maximum weight of a value with the same hash as another one, because the two are compared."""
 
 WAY_MAX = 8
-"""Parts of the way to something that cannot be sent, for the message."""
+"""Parts of the path to a value that cannot be sent, in a message."""
 
 ARRAY_CODES = "bBhHiIlLqQfd"
 DTYPE_SIZES = {
@@ -44,16 +56,16 @@ INT_PLAIN = 1 << 63
 
 
 class NotSendable(Exception):
-    """encode(): there is something in the value that has no form here. It says what, and where."""
+    """encode(): a part of the value has no form in JSON here. The text names it and its place."""
 
 
 class BadValue(Exception):
-    """decode(): not what encode() writes."""
+    """decode(): encode() does not write this."""
 
 
 class Array:
-    """An array of numpy's, for a caller who has not imported numpy: `dtype` and `shape` as numpy
-    writes them, and the bytes of its elements."""
+    """A numpy array for a caller that has not imported numpy: `dtype` and `shape` as numpy writes
+    them, and the bytes of the elements."""
 
     def __init__(self, dtype: str, shape: tuple[int, ...], data: bytes) -> None:
         self.dtype = dtype
@@ -79,7 +91,7 @@ class Array:
 
 
 class _Misfit(Exception):
-    """What has no form, and the way to it, which each container on it adds to."""
+    """A value without a form, and the path to it, to which each container adds a part."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -92,7 +104,7 @@ class _Misfit(Exception):
 
 
 def encode(value: Any) -> str:
-    """The value as JSON. NotSendable names what cannot be sent."""
+    """The value as JSON. NotSendable names a part that cannot be sent."""
     atom = _ATOMS.get(type(value))
     parts: list[str] = []
     try:
@@ -107,7 +119,7 @@ def encode(value: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """A JSON string; half a surrogate pair is none, and has a form of its own."""
+    """A JSON string; a str with a lone surrogate is tagged instead."""
     if _is_plain_text(value):
         return str(encode_basestring(value))
     return _tagged("str", "data", _base64(value.encode("utf-8", "surrogatepass")))
@@ -128,7 +140,7 @@ def _base64(data: Any) -> str:
 
 
 def _tagged(tag: str, *members: str) -> str:
-    """Members are pairs of a name and JSON."""
+    """An object with a tag; `members` are pairs of a name and JSON."""
     text = f'{{"{TAG}":"{tag}"'
     for name, json in zip(members[::2], members[1::2]):
         text += f',"{name}":{json}'
@@ -136,7 +148,7 @@ def _tagged(tag: str, *members: str) -> str:
 
 
 def _int(value: int) -> str:
-    # Hexadecimal digits of any number are read in linear time, and are no float for anybody.
+    # Hexadecimal digits are parsed in linear time, and no reader takes them for a float.
     if -INT_PLAIN <= value < INT_PLAIN:
         return int.__repr__(value)
     return _tagged("int", "hex", f'"{value:x}"')
@@ -179,7 +191,7 @@ _ATOMS: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     type(None): lambda value: "null",
 }
-"""Most of what there is in most values; by their very type, which is a matter of speed."""
+"""The most frequent types; compared by identity, for speed."""
 
 _SIMPLE: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (str, lambda value: _text(str.__str__(value))),
@@ -193,7 +205,7 @@ _SIMPLE: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def _of_loaded_module(value: Any) -> str | None:
-    """What only exists if its module was imported: it is not imported for the question."""
+    """Types that exist only if their module was imported; this does not import it."""
     modules = sys.modules
     numpy, array, datetime = (modules.get(name) for name in ("numpy", "array", "datetime"))
     if numpy is not None and isinstance(value, numpy.ndarray):
@@ -203,14 +215,14 @@ def _of_loaded_module(value: Any) -> str | None:
     if datetime is not None:
         if isinstance(value, datetime.timedelta):
             return _timedelta(value)
-        for name in ("datetime", "date", "time"):  # a datetime is a date, too
+        for name in ("datetime", "date", "time"):  # a datetime is also a date
             if isinstance(value, getattr(datetime, name)):
                 return _tagged(name, "iso", _text(value.isoformat()))
     return None
 
 
 class _Writer:
-    """One value on its way out; `add` takes each piece of the text."""
+    """Writes one value; `add` takes each piece of the text."""
 
     def __init__(self, add: Callable[[str], None]) -> None:
         self._add = add
@@ -246,7 +258,7 @@ class _Writer:
         return text
 
     def _number(self, value: Any, depth: int) -> str:
-        """A scalar of numpy's is sent as the Python value that it stands for."""
+        """A numpy scalar is sent as the Python value that it stands for."""
         plain = value.item()
         if type(plain) is type(value) or not is_plain_dtype(value.dtype.str):
             raise _Misfit(_name(type(value)))
@@ -295,7 +307,8 @@ def _name(kind: type) -> str:
 
 
 def is_plain_dtype(text: Any) -> bool:
-    """Is it numpy's name of elements that are nothing but bytes: numbers, dates, fixed texts?"""
+    """True if it is a numpy type whose elements are plain bytes: numbers, dates, fixed-width texts.
+    """
     if not isinstance(text, str) or len(text) > 32 or text[:1] not in ("<", ">", "|"):
         return False
     kind, rest = text[1:2], text[2:]
@@ -315,7 +328,7 @@ def _element_size(dtype: str) -> int:
 
 
 def decode(value: Any) -> Any:
-    """The value, from what json.loads() made of the text; BadValue if encode() did not write it."""
+    """Decode a value from json.loads(), in place; BadValue if encode() did not write it."""
     return value if type(value) in _ATOMS else _decode(value, 0)
 
 
@@ -327,18 +340,25 @@ def _decode(value: Any, depth: int) -> Any:
     if not isinstance(value, dict):
         return value
     if TAG not in value:
-        return dict(zip(value, _decode_all(value.values(), depth)))
+        for key, item in value.items():
+            if type(item) not in _ATOMS:
+                value[key] = _decode(item, depth + 1)
+        return value
     tag = value[TAG]
     if not isinstance(tag, str) or tag not in _READERS:
-        raise BadValue(f"{str(tag)[:40]!r} is no type of a result")
+        raise BadValue(f"{str(tag)[:40]!r} is not a type of a result")
     names, read = _READERS[tag]
     if set(value) != {TAG, *names}:
         raise BadValue(f"a {tag} has {', '.join(names)}, and nothing else")
     return read(*(value[name] for name in names), depth + 1)
 
 
-def _decode_all(values: Iterable[Any], depth: int) -> list[Any]:
-    return [value if type(value) in _ATOMS else _decode(value, depth + 1) for value in values]
+def _decode_all(values: list[Any], depth: int) -> list[Any]:
+    """In place, because a copy of a large result would take too much memory."""
+    for index, value in enumerate(values):
+        if type(value) not in _ATOMS:
+            values[index] = _decode(value, depth + 1)
+    return values
 
 
 def _bytes(text: Any) -> bytes:
@@ -356,25 +376,48 @@ def _items(items: Any, depth: int) -> list[Any]:
     return _decode_all(items, depth)
 
 
-def _hashable(values: list[Any]) -> list[Any]:
-    """Those of a set, or the keys of a dict, if they can be put into it in linear time."""
-    counts: dict[int, int] = {}
+def _hashable(values: list[Any], in_set: bool) -> list[Any]:
+    """Check that the values of a set, or the keys of a dict, can be inserted in linear time."""
+    most = LOOKS_MAX * len(values)
     try:
-        for value in values:
-            number = hash(value)
-            counts[number] = counts.get(number, 0) + 1
+        looks = _brig.hash_looks(values, in_set, most)
     except TypeError as error:
         raise BadValue(f"in a set or as a key: {error}") from None
-    if counts and max(counts.values()) > SAME_HASH_MAX:
-        raise BadValue(f"more than {SAME_HASH_MAX} values of a set or a dict have the same hash")
+    _check_same(values)
+    if looks > most:
+        raise BadValue("the hashes of a set or a dict collide too often")
     return values
+
+
+def _check_same(values: list[Any]) -> None:
+    """Values with the same hash are compared with each other. They are found by sorting: a dict
+    with hashes chosen by the guest could itself be slow."""
+    hashes = list(map(hash, values))
+    order = sorted(range(len(hashes)), key=hashes.__getitem__)
+    begin = 0
+    for end in range(1, len(order) + 1):
+        if end < len(order) and hashes[order[end]] == hashes[order[begin]]:
+            continue
+        if end - begin > SAME_HASH_MAX:
+            raise BadValue(f"more than {SAME_HASH_MAX} values of a set or a dict have the same hash")
+        if end - begin > 1 and any(_weight(values[at]) > SAME_HASH_WEIGHT_MAX for at in order[begin:end]):
+            raise BadValue("large values of a set or a dict have the same hash")
+        begin = end
+
+
+def _weight(value: Any) -> int:
+    """The maximum number of atoms that are compared to compare it with another value."""
+    if not isinstance(value, (tuple, frozenset)):
+        return 1
+    inside = 1 + sum(map(_weight, value))
+    return inside if isinstance(value, tuple) else 8 * inside**2
 
 
 def _read_dict(items: Any, depth: int) -> dict[Any, Any]:
     pairs = _items(items, depth)
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         raise BadValue("a dict is not a list of pairs")
-    keys = _hashable([pair[0] for pair in pairs])
+    keys = _hashable([pair[0] for pair in pairs], False)
     return dict(zip(keys, (pair[1] for pair in pairs)))
 
 
@@ -423,7 +466,7 @@ def _read_ndarray(dtype: Any, shape: Any, data: Any, depth: int) -> Any:
     if not is_plain_dtype(dtype):
         raise BadValue("a dtype that is not a plain one")
     if not isinstance(shape, list) or len(shape) > 32:
-        raise BadValue("the shape of an array is no list")
+        raise BadValue("the shape of an array is not a list")
     want = _element_size(dtype)
     for side in shape:
         if type(side) is not int or not 0 <= side <= sys.maxsize:
@@ -436,7 +479,7 @@ def _read_ndarray(dtype: Any, shape: Any, data: Any, depth: int) -> Any:
         return made
     try:
         return made.numpy()
-    except (TypeError, ValueError, OverflowError, MemoryError) as error:  # sides that none can have
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:  # sizes that numpy refuses
         raise BadValue(f"no array of numpy's: {error}") from None
 
 
@@ -466,8 +509,8 @@ def _read_timedelta(parts: Any, depth: int) -> Any:
 _READERS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "dict": (("items",), _read_dict),
     "tuple": (("items",), lambda items, depth: tuple(_items(items, depth))),
-    "set": (("items",), lambda items, depth: set(_hashable(_items(items, depth)))),
-    "frozenset": (("items",), lambda items, depth: frozenset(_hashable(_items(items, depth)))),
+    "set": (("items",), lambda items, depth: set(_hashable(_items(items, depth), True))),
+    "frozenset": (("items",), lambda items, depth: frozenset(_hashable(_items(items, depth), True))),
     "int": (("hex",), _read_int),
     "float": (("name",), _read_float),
     "complex": (("real", "imag"), _read_complex),

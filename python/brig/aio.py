@@ -1,8 +1,9 @@
+# SPDX-License-Identifier: MIT
 """The same for asyncio: await brig.aio.run(...), and a handle whose events can be awaited.
 
-Nothing here uses a thread: a run is one descriptor, which the event loop that started it watches.
-Each loop has its own runs, so several loops in several threads do not get in each other's way. The
-start itself takes some milliseconds in which the loop does nothing else.
+There is no thread here: a run is one file descriptor, which the event loop that started it watches.
+Each loop has its own runs, so loops in several threads do not interfere. The start itself blocks
+the loop for some milliseconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from . import _brig
 from ._api import Duration, Env, Number, Path, Size
 from ._events import Event, Queue
 from ._host import get_host
+from ._failures import run_failed
 from ._result import Result, make_result
 from ._spec import Command, Input, input_of, make_spec
 
@@ -23,7 +25,7 @@ __all__ = ["Run", "run", "start"]
 
 
 class Run:
-    """A run on its way, of the event loop that started it."""
+    """A run in progress. It belongs to the event loop that started it."""
 
     def __init__(self, raw: _brig.Run) -> None:
         self._raw = raw
@@ -45,7 +47,7 @@ class Run:
             self._over, events = self._raw.step()
             if self._over:
                 self._result = make_result(self._raw)
-        except BaseException as error:  # whoever waits gets it, not the loop
+        except BaseException as error:  # raised in wait(), not in the loop
             self._over, self._fault = True, error
         for event in events:
             self._queue.add(event)
@@ -61,7 +63,7 @@ class Run:
                 future.set_result(None)
 
     def _close(self) -> None:
-        """Free what it has, and end it at once if it goes on."""
+        """Free the run; a run that is not over is ended at once."""
         if self._watched >= 0 and not self._loop.is_closed():
             self._loop.remove_reader(self._watched)
         self._watched = -1
@@ -85,29 +87,31 @@ class Run:
     # ---- for the caller ----
 
     async def wait(self, timeout: float | None = None) -> Result:
-        """The result, once it is over. TimeoutError if that takes longer; the run goes on then,
-        as it does when the task that waits is cancelled."""
+        """Wait for the end and return the result. After `timeout` seconds TimeoutError is raised,
+        and the run continues, as it does when the waiting task is cancelled."""
         return await asyncio.wait_for(self._wait_for_end(), timeout)
 
     @property
     def result(self) -> Result | None:
-        """None while it goes on."""
+        """The result, or None while the run continues."""
         if self._fault is not None:
             raise self._fault
         return self._result
 
     def cancel(self, why: str | None = None) -> None:
-        """End it: SIGTERM, kill_after, SIGKILL; a second call kills at once. `why` goes into the
-        notes. Does not wait; harmless when it is over."""
+        """End the run: SIGTERM, then SIGKILL after kill_after; a second call kills at once. `why`
+        is added to the notes. Returns at once, and does nothing if the run is over."""
         self._raw.cancel(why)
 
     def fileno(self) -> int:
-        """The library's descriptor, readable when there is something to do. The loop does it."""
+        """The library's file descriptor, readable when there is something to do. The loop handles
+        it."""
         return self._raw.fileno()
 
     async def close(self, why: str | None = None) -> None:
-        """Cancel it if it goes on, and wait until all of it is gone. To be cancelled meanwhile
-        means to kill it at once, and takes effect when it is gone."""
+        """Cancel the run if it is not over, and wait until all of its processes are gone. If this
+        is cancelled meanwhile, the run is killed at once, and CancelledError is raised when it is
+        gone."""
         cancelled: BaseException | None = None
         if not self._over:
             self._raw.cancel(why)
@@ -117,7 +121,7 @@ class Run:
             except asyncio.CancelledError as error:
                 cancelled = error
                 self._raw.cancel()
-            except BaseException:  # the loop is being torn down: nothing can be awaited
+            except BaseException:  # the loop is being closed: nothing can be awaited
                 self._close()
                 raise
         if cancelled is not None:
@@ -168,7 +172,7 @@ async def start(
     capture: bool = True,
     **keys: Any,
 ) -> Run:
-    """Start a command as brig.run() does; gives a handle of the run."""
+    """Start a command like brig.run(), and return a handle of the run."""
     keys.update(
         timeout=timeout, memory=memory, cpus=cpus, pids=pids, output=output, cwd=cwd, env=env
     )
@@ -190,11 +194,13 @@ async def run(
     capture: bool = True,
     **keys: Any,
 ) -> Result:
-    """Run a command as brig.run() does. When the task is cancelled, the whole tree of the run is
-    gone before the CancelledError goes on; cancelled twice, it is not asked but killed."""
+    """Run a command like brig.run(). If the task is cancelled, every process of the run is gone
+    before CancelledError propagates; if it is cancelled twice, they are killed at once."""
     keys.update(
         timeout=timeout, memory=memory, cpus=cpus, pids=pids, output=output, cwd=cwd, env=env
     )
     async with _start(cmd, input, capture, False, keys) as handle:
         result = await handle._wait_for_end()
-    return result.check() if check else result
+    if check and not result.ok:
+        raise run_failed(result, cmd)
+    return result

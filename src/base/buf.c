@@ -1,4 +1,6 @@
-/* The bounded buffer. */
+/* SPDX-License-Identifier: MIT */
+/* The growing byte buffer of buf.h. Small buffers live in the heap, large ones in an own mapping.
+ */
 #include "buf.h"
 
 #include <errno.h>
@@ -11,18 +13,18 @@
 
 #include "chunk.h"
 
-#ifndef MADV_POPULATE_WRITE /* since Linux 5.14; musl does not know it */
+#ifndef MADV_POPULATE_WRITE /* since Linux 5.14; musl does not define it */
 #define MADV_POPULATE_WRITE 23
 #endif
 
 void buf_init(struct buf *buf, size_t max)
 {
-    /* One byte is always kept for the NUL of buf_take(). */
+    /* buf_take() always needs one byte for its NUL. */
     *buf = (struct buf){.max = max < SIZE_MAX ? max : SIZE_MAX - 1};
 }
 
-/* From this size on a buffer gets all the room that it may ever need, as addresses: it is not moved
- * any more when it grows, and is filled with pages of 2 MiB. */
+/* A buffer that reaches this size is moved once into a mapping with address space for its maximum.
+ * It never moves again when it grows, and the kernel can back it with pages of 2 MiB. */
 #define MAP_FROM (UINT64_C(8) << 20)
 #define HUGE     (UINT64_C(2) << 20)
 
@@ -50,7 +52,7 @@ static bool map_whole(struct buf *buf)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED)
         return false;
-    madvise(data, size, MADV_HUGEPAGE); /* a wish */
+    madvise(data, size, MADV_HUGEPAGE); /* best effort */
     memcpy(data + CHUNK_APART, buf->data, buf->len);
     free(buf->data);
     buf->data = data + CHUNK_APART;
@@ -67,7 +69,7 @@ char *buf_reserve(struct buf *buf, size_t more)
         buf->failed = EFBIG;
         return NULL;
     }
-    size_t need = buf->len + more + 1; /* one for the NUL of buf_take() */
+    size_t need = buf->len + more + 1; /* one byte for the NUL of buf_take() */
     if (need > buf->size && !(need >= MAP_FROM && map_whole(buf))) {
         size_t size = buf->size ? buf->size : 256;
         while (size < need)
@@ -94,7 +96,7 @@ char *buf_reserve_now(struct buf *buf, size_t more)
     size_t from =
         buf->ready > CHUNK_APART + buf->len ? buf->ready : (CHUNK_APART + buf->len) & ~(HUGE - 1);
     buf->ready = (end + HUGE - 1) & ~(HUGE - 1);
-    madvise(buf->data - CHUNK_APART + from, buf->ready - from, MADV_POPULATE_WRITE); /* a wish */
+    madvise(buf->data - CHUNK_APART + from, buf->ready - from, MADV_POPULATE_WRITE);
     return at;
 }
 
@@ -138,7 +140,8 @@ char *buf_take(struct buf *buf, size_t *len)
         buf_done(buf);
         return NULL;
     }
-    char *data = buf->mapped ? malloc(buf->len + 1) : buf->data; /* the caller frees it */
+    /* The caller releases the bytes with free(), so those in a mapping are copied. */
+    char *data = buf->mapped ? malloc(buf->len + 1) : buf->data;
     if (!data) {
         buf_done(buf);
         return NULL;

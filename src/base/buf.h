@@ -1,7 +1,8 @@
-/* A growing byte buffer that cannot be made without its maximum.
+/* SPDX-License-Identifier: MIT */
+/* A growing byte buffer with a mandatory maximum size.
  *
- * Appending past the maximum, or without memory, marks the buffer failed and drops the bytes; the
- * check is made once, at the end, by buf_failed(). */
+ * Appending past the maximum, or running out of memory, marks the buffer as failed and drops the
+ * bytes. The caller checks once, at the end, with buf_failed(). */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -11,8 +12,8 @@
 struct buf {
     char *data;
     size_t len, size, max;
-    size_t mapped; /* bytes that are mapped, and not allocated; 0 */
-    size_t ready;  /* of these, the first ones that have memory behind them */
+    size_t mapped; /* size of the mapping; 0 if the bytes are in the heap */
+    size_t ready;  /* bytes at the start of the mapping that already have memory behind them */
     int failed;    /* 0, or the errno of the first failure */
 };
 
@@ -23,17 +24,18 @@ void buf_add(struct buf *buf, const void *bytes, size_t len);
 void buf_text(struct buf *buf, const char *text);
 void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Make room for `more` bytes and return where they go, or NULL. */
+/* Make room for `more` bytes. Returns the address to write them to, or NULL. */
 char *buf_reserve(struct buf *buf, size_t more);
 
-/* The same for a system call that fills it. A large buffer has memory behind it then: reading from
- * a pipe, the kernel would look for some while it keeps the writer waiting. */
+/* Like buf_reserve(), for a buffer that a system call fills. The pages of a large buffer are
+ * populated first: otherwise read() from a pipe allocates them while it keeps the writer waiting.
+ */
 char *buf_reserve_now(struct buf *buf, size_t more);
 
 /* 0 or -errno. */
 int buf_failed(const struct buf *buf);
 
-/* The bytes, NUL-terminated, now the caller's; NULL if the buffer failed. */
+/* Hand the bytes, NUL-terminated, over to the caller. Returns NULL if the buffer failed. */
 char *buf_take(struct buf *buf, size_t *len);
 
 #endif

@@ -1,4 +1,5 @@
-/* Chunks. */
+/* SPDX-License-Identifier: MIT */
+/* Allocation of the chunks of chunk.h. */
 #include "chunk.h"
 
 #include <stdint.h>

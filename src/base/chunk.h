@@ -1,17 +1,19 @@
-/* Memory for bytes on their way: where a read() puts them and a write() takes them from.
+/* SPDX-License-Identifier: MIT */
+/* Memory for bytes in transit: read() fills it and write() empties it.
  *
- * What comes from a pipe begins a page. Some processors (AMD Zen 3) copy at less than half their
- * speed to an address that is up to 32 bytes further into its page than what is copied, and that is
- * where malloc() puts what is large: it keeps 16 bytes before it for itself. */
+ * Bytes from a pipe start at the beginning of a page. Some CPUs (AMD Zen 3) copy at less than half
+ * their speed if the destination is up to 32 bytes further into its page than the source. malloc()
+ * returns such addresses for large blocks, because it keeps 16 bytes in front of them for itself.
+ */
 #ifndef BASE_CHUNK_H
 #define BASE_CHUNK_H
 
 #include <stddef.h>
 
-#define CHUNK_APART 64 /* from the beginning of a page to that of the bytes */
+#define CHUNK_APART 64 /* distance of the bytes from the start of a page */
 
-/* Room for `size` bytes, and CHUNK_APART bytes before them to use as well. NULL without memory;
- * else the caller frees *memory. */
+/* Allocate `size` bytes, preceded by CHUNK_APART bytes that the caller may use as well. Returns
+ * NULL without memory; otherwise the caller frees *memory. */
 unsigned char *chunk_new(size_t size, void **memory);
 
 #endif

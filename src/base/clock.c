@@ -1,4 +1,5 @@
-/* Calendar time as text. */
+/* SPDX-License-Identifier: MIT */
+/* Formatting of calendar time. */
 #include "clock.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Time: monotonic for every deadline, the calendar only for what people read. */
+/* SPDX-License-Identifier: MIT */
+/* Time: the monotonic clock for every deadline, the calendar only for text that people read. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

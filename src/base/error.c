@@ -1,4 +1,5 @@
-/* Errors: one line of text, safe to print, with the errno and the stage it came from. */
+/* SPDX-License-Identifier: MIT */
+/* Errors: one line of text, safe to print, with its errno and the stage that failed. */
 #include "error.h"
 
 #include <errno.h>
@@ -17,14 +18,23 @@ int error_set(struct brig_error *err, enum brig_fault fault, const char *stage, 
         va_start(args, format);
         int len = vsnprintf(raw, sizeof raw, format, args);
         va_end(args);
-        if (len >= (int)sizeof raw) /* it was cut: not in the middle of a character */
+        if (len >= (int)sizeof raw) /* truncated: drop the incomplete character at the end */
             raw[sizeof raw - 1 - text_utf8_tail((const unsigned char *)raw, sizeof raw - 1)] = 0;
         err->fault = fault;
         err->errnum = errnum;
         err->stage = stage;
+        err->key = NULL;
         text_escape(raw, strlen(raw), err->text, sizeof err->text);
     }
     return errnum ? -errnum : -EINVAL;
+}
+
+void error_advise(struct brig_error *err, const char *stage, const char *advice)
+{
+    if (err->stage && strcmp(err->stage, stage) == 0) {
+        size_t len = strlen(err->text);
+        snprintf(err->text + len, sizeof err->text - len, "; %s", advice);
+    }
 }
 
 const char *error_text(int errnum)

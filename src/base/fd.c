@@ -1,4 +1,5 @@
-/* Reads and writes of small files. */
+/* SPDX-License-Identifier: MIT */
+/* Opening, reading and writing of small files. */
 #include "fd.h"
 
 #include <errno.h>
@@ -12,17 +13,18 @@
 
 #define WRITE_TRIES 100
 
-/* The kernel's own files come in pieces of up to a page; a piece that is clearly shorter is the
- * last one, and the read that would only say so can be saved. */
+/* The kernel returns its own files (procfs, sysfs, cgroupfs) in pieces of up to a page. A clearly
+ * shorter piece is the last one, which saves the final read that returns 0. */
 #define SURELY_LAST 2048
 
-/* Where openat2 is hidden, as in a container: part by part, none of them a link. */
+/* Used where openat2 is blocked, as in some containers: opens the path one component at a time and
+ * fails if a component is a symlink. */
 static int open_by_parts(const char *path, int flags, mode_t mode)
 {
-    autofd folder = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    autofd dir = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     char part[NAME_MAX + 1];
     struct stat st;
-    while (folder >= 0) {
+    while (dir >= 0) {
         path += strspn(path, "/");
         size_t len = strcspn(path, "/");
         bool last = !path[len + strspn(path + len, "/")];
@@ -33,24 +35,30 @@ static int open_by_parts(const char *path, int flags, mode_t mode)
         memcpy(part, path, len);
         part[len] = 0;
         path += len;
-        if (len && fstatat(folder, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
+        if (len && fstatat(dir, part, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
             errno = ELOOP;
             return -1;
         }
         if (last)
-            return openat(folder, len ? part : ".", flags | O_NOFOLLOW, mode);
-        int next = openat(folder, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        close(folder);
-        folder = next;
+            return openat(dir, len ? part : ".", flags | O_NOFOLLOW, mode);
+        int next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        close(dir);
+        dir = next;
     }
     return -1;
 }
 
 int fd_open_plain(const char *path, int flags, mode_t mode)
 {
-    struct open_how how = {.flags = (unsigned)flags, .mode = mode, .resolve = RESOLVE_NO_SYMLINKS};
-    if (strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0)
+    bool shared = strncmp(path, "/dev/shm/", 9) == 0; /* any user can create symlinks there */
+    if ((strncmp(path, "/dev/", 5) == 0 && !shared) || strncmp(path, "/proc/self/fd/", 14) == 0)
         return open(path, flags, mode);
+    return fd_open_no_links(path, flags, mode);
+}
+
+int fd_open_no_links(const char *path, int flags, mode_t mode)
+{
+    struct open_how how = {.flags = (unsigned)flags, .mode = mode, .resolve = RESOLVE_NO_SYMLINKS};
     int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
     return fd < 0 && errno == ENOSYS ? open_by_parts(path, flags, mode) : fd;
 }
@@ -85,7 +93,7 @@ int fd_write_file(int dirfd, const char *path, const char *text)
     size_t len = strlen(text);
     ssize_t n = -1;
     errno = EINTR;
-    /* cgroup v1 gives a write of a limit up whenever the kernel wants something of us. */
+    /* cgroup v1 gives up the write of a limit with EINTR if the kernel has work for this task. */
     for (int i = 0; i < WRITE_TRIES && n < 0 && errno == EINTR; i++)
         n = write(fd, text, len);
     if (n < 0)

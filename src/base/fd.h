@@ -1,4 +1,6 @@
-/* Descriptors and memory that free themselves, and reads of small files. */
+/* SPDX-License-Identifier: MIT */
+/* File descriptors and memory that are released at the end of a scope, and functions for small
+ * files. */
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
@@ -29,19 +31,22 @@ static inline int take_fd(int *fd)
 #define autofd   __attribute__((cleanup(fd_close_at))) int
 #define autofree __attribute__((cleanup(free_at)))
 
-/* Open a file that somebody named where a guest may have been: no link that it left is followed,
- * but for the system's own (/dev/stdin). -1 with errno; ELOOP: the path is a link, or leads through
- * one. */
+/* Open a path in a place where a guest may have created symlinks. Symlinks are not followed, except
+ * for those of the system in /dev (/dev/stdin) and /proc/self/fd. Returns -1 with errno set; ELOOP
+ * means that the path is a symlink or leads through one. */
 int fd_open_plain(const char *path, int flags, mode_t mode);
+/* Like fd_open_plain(), without the exception for system symlinks. */
+int fd_open_no_links(const char *path, int flags, mode_t mode);
 
-/* Read a whole small file of the kernel's (a counter, say) into out, NUL-terminated. Returns its
+/* Read a whole small kernel file (a counter, for example) into out, NUL-terminated. Returns its
  * length or -errno; -EFBIG if it does not fit. */
 ssize_t fd_read_file(int dirfd, const char *path, char *out, size_t size);
 
 /* Write the text to an existing file. Returns 0 or -errno. */
 int fd_write_file(int dirfd, const char *path, const char *text);
 
-/* Read all of fd up to `max` bytes into new memory, NUL-terminated. -EFBIG if there is more. */
+/* Read fd to its end into new memory, NUL-terminated. Returns -EFBIG if there are more than `max`
+ * bytes. */
 int fd_read_all(int fd, size_t max, char **out, size_t *len);
 
 #endif

@@ -1,4 +1,5 @@
-/* Reading JSON: one pass, without recursion, into a tree. */
+/* SPDX-License-Identifier: MIT */
+/* The JSON reader: parses the text in one pass, without recursion, into a tree. */
 #include "jsonr.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 #include "jsonw.h"
 #include "text.h"
 
-#define DIGITS       15  /* that count in a real number */
-#define EXPONENT_MAX 308 /* as a double has it */
+#define DIGITS       15  /* significant digits of a real number */
+#define EXPONENT_MAX 308 /* the largest decimal exponent of a double */
 
 enum expect {
     VALUE,
@@ -27,11 +28,11 @@ struct reader {
     const char *text;
     size_t len, at;
     struct jsonr *root, *current; /* the array or object that is being read */
-    char *key;                    /* of the value to come */
+    char *key;                    /* key of the next value */
     enum expect expect;
     unsigned depth;
     size_t wrong_at;
-    const char *wrong; /* NULL without memory */
+    const char *wrong; /* NULL if memory ran out */
     char duplicate[128];
 };
 
@@ -89,7 +90,7 @@ static size_t put_utf8(char *out, unsigned code)
     return n;
 }
 
-/* What follows "\u". Returns how many bytes it became, or -errno. */
+/* Read the part after "\u". Returns the number of bytes written, or -errno. */
 static int read_unicode(struct reader *r, char *out)
 {
     size_t start = r->at - 2;
@@ -112,7 +113,7 @@ static int read_unicode(struct reader *r, char *out)
     return (int)put_utf8(out, (unsigned)code);
 }
 
-/* What follows a backslash. Never longer than what it is written as. */
+/* Read an escape, beginning at its backslash. The result is never longer than the escape. */
 static int read_escape(struct reader *r, char *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -127,7 +128,7 @@ static int read_escape(struct reader *r, char *out)
     return 1;
 }
 
-/* A character that stands for itself. */
+/* Read a character that is not escaped. */
 static int read_plain(struct reader *r, const unsigned char *s, size_t end, char *out)
 {
     if (*s < 0x20)
@@ -177,7 +178,7 @@ static size_t skip_digits(struct reader *r)
     return r->at - start;
 }
 
-/* The exponent of a number as written, bounded; `at` is behind the e. */
+/* The exponent of a number in its written form, clamped; `at` points behind the e. */
 static int exponent_of(const char *at)
 {
     long value = strtol(at, NULL, 10);
@@ -261,7 +262,7 @@ static int check_keys(struct reader *r, const struct jsonr *object)
 
 static int close_current(struct reader *r)
 {
-    struct jsonr *closed = r->current; /* there is one where its end is expected */
+    struct jsonr *closed = r->current; /* never NULL where the grammar expects an end */
     if (!closed)
         return wrong(r, r->at, "nothing to end");
     int ret = closed->type == JSONR_OBJECT && closed->count > 1 ? check_keys(r, closed) : 0;
@@ -347,7 +348,7 @@ static int read_key(struct reader *r, int c)
     return ret;
 }
 
-/* One step; 1 at the end. */
+/* Read one token. Returns 1 at the end of the text. */
 static int read_next(struct reader *r)
 {
     int c = skip_space(r);
@@ -419,7 +420,7 @@ void jsonr_free(struct jsonr *root)
 {
     for (struct jsonr *value = root; value;) {
         struct jsonr *child = value->first, *parent = value->parent;
-        if (child) { /* deepest first; a list gets shorter from its beginning */
+        if (child) { /* children first, each taken from the front of the list */
             value->first = child->next;
             value = child;
             continue;
@@ -534,7 +535,7 @@ static struct decimal read_decimal(const char *text)
                 d.digits[d.count++] = *text;
             d.point += !fraction;
         } else if (*text == '0' && fraction) {
-            d.point--; /* before the first digit that counts */
+            d.point--; /* a zero before the first significant digit */
         }
     }
     if (*text)
@@ -551,7 +552,7 @@ static void print_real(const char *text, char number[JSONR_NUMBER_SIZE])
         memcpy(number, "0", 2);
         return;
     }
-    if (d.point > 18 || d.point < -20) { /* nothing that anybody measures in */
+    if (d.point > 18 || d.point < -20) { /* beyond any quantity that brig measures */
         snprintf(number, JSONR_NUMBER_SIZE, "%s", text);
         return;
     }

@@ -1,5 +1,7 @@
-/* Reading JSON of unknown origin: bounded in size and depth, duplicates and NUL refused, and errors
- * that name the place. Numbers are kept as they are written, whatever the locale of the host is. */
+/* SPDX-License-Identifier: MIT */
+/* A reader for untrusted JSON: bounded in size and depth, refuses duplicate keys and NUL, and
+ * reports errors with line and column. Numbers keep their written form, so the locale of the host
+ * has no influence. */
 #ifndef BASE_JSONR_H
 #define BASE_JSONR_H
 
@@ -22,30 +24,30 @@ enum jsonr_type {
 
 struct jsonr {
     enum jsonr_type type;
-    char *key;    /* of a member of an object; else NULL */
-    char *text;   /* of a string, NUL-terminated; of a number, as it was written */
-    size_t len;   /* of the text */
-    size_t count; /* of elements or members, in a list that begins with `first` */
+    char *key;    /* name of a member of an object; otherwise NULL */
+    char *text;   /* of a string, NUL-terminated; of a number, in its written form */
+    size_t len;   /* length of `text` */
+    size_t count; /* number of elements or members in the list that starts at `first` */
     struct jsonr *first, *next;
     struct jsonr *last, *parent;
-    size_t at; /* where it begins in what was read */
+    size_t at; /* offset of the value in the parsed text */
 };
 
-/* An object, or NULL with *err and errno set (fault: usage, or no memory). `name` stands for the
- * text in messages. The caller releases it with jsonr_free(). */
+/* Parse an object. Returns NULL with *err and errno set (fault: usage, or no memory). `name`
+ * denotes the text in messages. The caller releases the object with jsonr_free(). */
 struct jsonr *jsonr_object(const char *text, size_t len, size_t max, const char *name,
                            const char *stage, struct brig_error *err);
 void jsonr_free(struct jsonr *root);
 
-/* The member of that name, or NULL. */
+/* The member with that name, or NULL. */
 const struct jsonr *jsonr_get(const struct jsonr *object, const char *key);
 
-/* Write it out again, as `key` of the object that is open, or without one. */
+/* Write the value as the member `key` of the open object, or without a key if it is NULL. */
 struct jsonw;
 void jsonr_write(struct jsonw *w, const char *key, const struct jsonr *value);
 
-/* A scalar as text: a string as it is, a number without an exponent and with at most 15 digits that
- * count. False for any other type. */
+/* A scalar as text: a string unchanged, a number without an exponent and with at most 15
+ * significant digits. Returns false for any other type. */
 #define JSONR_NUMBER_SIZE 64
 bool jsonr_scalar(const struct jsonr *value, const char **text, char number[JSONR_NUMBER_SIZE]);
 

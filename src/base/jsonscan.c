@@ -1,4 +1,5 @@
-/* Scanning JSON. */
+/* SPDX-License-Identifier: MIT */
+/* The JSON scanner of jsonscan.h. */
 #include "jsonscan.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 struct scanner {
     const char *text, *at, *end;
     struct jsonscan *out;
-    char open[JSONSCAN_DEPTH_MAX]; /* the brackets that are open */
+    char open[JSONSCAN_DEPTH_MAX]; /* the brackets that are still open */
     size_t depth;
 };
 
@@ -114,7 +115,7 @@ static bool scan_word(struct scanner *s)
     return wrong(s, s->at == s->end ? "the text ends too early" : "not a value");
 }
 
-/* A value that has no parts, or the bracket that opens one that has. */
+/* Scan a scalar, or the opening bracket of an array or object. */
 static bool scan_value(struct scanner *s, char *kind)
 {
     int c = skip_space(s);
@@ -159,7 +160,7 @@ static bool scan_name(struct scanner *s)
     return true;
 }
 
-/* A member of the outermost object ends here. */
+/* Record the end of a member of the outermost object. */
 static void end_member(struct scanner *s)
 {
     struct jsonscan *out = s->out;
@@ -170,7 +171,8 @@ static void end_member(struct scanner *s)
     }
 }
 
-/* Behind a value: close what ends with it, up to the comma before the next one. */
+/* After a value: close the arrays and objects that end here, up to the comma before the next value.
+ */
 static bool scan_behind(struct scanner *s)
 {
     while (s->depth > 0) {
@@ -189,7 +191,8 @@ static bool scan_behind(struct scanner *s)
     return true;
 }
 
-/* Behind an opening bracket: nothing, or the first part. */
+/* After an opening bracket: scan the closing bracket of an empty array or object, or the first
+ * name. */
 static bool scan_first(struct scanner *s, bool object, bool *empty)
 {
     *empty = skip_space(s) == (object ? '}' : ']');

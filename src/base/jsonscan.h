@@ -1,5 +1,6 @@
-/* Looking at JSON of any size without building anything: is it one, and where do the members of its
- * outermost object begin and end. For what is passed on as it is. */
+/* SPDX-License-Identifier: MIT */
+/* A scanner that validates JSON of any size without building a tree, and finds the members of its
+ * outermost object. For JSON that brig passes on unchanged. */
 #ifndef BASE_JSONSCAN_H
 #define BASE_JSONSCAN_H
 
@@ -15,13 +16,13 @@ struct jsonscan_span {
 };
 
 struct jsonscan {
-    char kind; /* of the value: { [ " 0 (a number) t f n */
+    char kind; /* type of the value: { [ " 0 (a number) t f n */
     struct jsonscan_span value;
-    /* Of an object, the first ones: names without their quotes, escapes as they are written. */
+    /* The first members of an object: names without their quotes, escapes not decoded. */
     struct jsonscan_span names[JSONSCAN_MEMBERS_MAX], values[JSONSCAN_MEMBERS_MAX];
-    size_t deepest; /* how many brackets were open at once */
-    size_t members; /* all of them, also those that did not fit */
-    /* If it is not JSON. */
+    size_t deepest; /* the largest number of brackets open at once */
+    size_t members; /* number of all members, including those that did not fit */
+    /* Set if the text is not JSON: the reason, and the offset of the fault. */
     const char *why;
     size_t where;
 };
@@ -29,7 +30,7 @@ struct jsonscan {
 /* True if the text is exactly one JSON value, in UTF-8, of bounded depth. */
 bool jsonscan(struct jsonscan *scan, const char *text, size_t len);
 
-/* The value of the member of that name; false if there is none. */
+/* Find the value of the member with that name. Returns false if there is none. */
 bool jsonscan_get(const struct jsonscan *scan, const char *name, struct jsonscan_span *out);
 
 #endif

@@ -1,23 +1,27 @@
-/* The JSON writer. */
+/* SPDX-License-Identifier: MIT */
+/* The JSON writer of jsonw.h. */
 #include "jsonw.h"
 
 #include <string.h>
 
 #include "text.h"
 
+#define SHORT 4096 /* output up to this many bytes is always shown as text too */
+
 void jsonw_init(struct jsonw *w, struct buf *buf)
 {
     *w = (struct jsonw){.buf = buf};
 }
 
-static void add_string(struct buf *buf, const unsigned char *s, size_t len)
+/* Add UTF-8 to an open string, with escapes. */
+static void add_characters(struct buf *buf, const unsigned char *s, size_t len)
 {
     static const char hex[] = "0123456789abcdef";
     size_t plain = 0; /* the start of the run of bytes that need no escape */
-    buf_add(buf, "\"", 1);
     for (size_t i = 0; i < len; i++) {
         unsigned char c = s[i];
-        /* DEL and the C1 controls are escaped as well: the result may be shown on a terminal. */
+        /* DEL and the C1 controls are escaped as well, because the result may be shown on a
+         * terminal. */
         bool c1 = c == 0xc2 && i + 1 < len && s[i + 1] >= 0x80 && s[i + 1] < 0xa0;
         if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !c1)
             continue;
@@ -48,10 +52,17 @@ static void add_string(struct buf *buf, const unsigned char *s, size_t len)
     }
     if (plain < len)
         buf_add(buf, s + plain, len - plain);
+}
+
+static void add_string(struct buf *buf, const unsigned char *s, size_t len)
+{
+    buf_add(buf, "\"", 1);
+    add_characters(buf, s, len);
     buf_add(buf, "\"", 1);
 }
 
-/* Text of our own, or a name that the caller chose: what is not UTF-8 in it is replaced. */
+/* Add text of brig itself, or a name that the caller chose. Bytes that are not UTF-8 are replaced.
+ */
 static void add_text(struct buf *buf, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -160,7 +171,7 @@ void jsonw_text(struct jsonw *w, const char *key, const char *text)
     add_text(w->buf, text);
 }
 
-/* DEL, or the first byte of a C1 control. */
+/* The length of a DEL or C1 control at s, or 0. */
 static size_t control_at(const char *s, size_t left)
 {
     if ((unsigned char)s[0] == 0x7f)
@@ -170,7 +181,7 @@ static size_t control_at(const char *s, size_t left)
 
 void jsonw_raw(struct jsonw *w, const char *key, const char *json, size_t len)
 {
-    size_t plain = 0; /* the start of what is copied as it is */
+    size_t plain = 0; /* start of the bytes that are copied unchanged */
     bool quoted = false;
     add_key(w, key);
     for (size_t i = 0; i < len; i++) {
@@ -224,5 +235,51 @@ void jsonw_bytes(struct jsonw *w, const char *key, const unsigned char *bytes, s
     }
     buf_add(w->buf, "\"", 1);
     add_base64(w->buf, bytes, len);
+    buf_add(w->buf, "\"", 1);
+}
+
+/* Pictures and archives are not text, even if they begin like it: in output longer than SHORT, at
+ * most a tenth of the bytes may be invalid UTF-8. */
+static bool is_mostly_text(const unsigned char *s, size_t len)
+{
+    size_t others = 0;
+    for (size_t i = 0; i < len;) {
+        int n = text_utf8_sequence(s + i, len - i);
+        others += n <= 0;
+        i += n > 0 ? (size_t)n : 1;
+    }
+    return len <= SHORT || others <= len / 10;
+}
+
+/* Add UTF-8 unchanged and every other byte as \xNN. */
+static void add_shown(struct buf *buf, const unsigned char *s, size_t len)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t plain = 0;
+    for (size_t i = 0; i < len;) {
+        int n = text_utf8_sequence(s + i, len - i);
+        if (n > 0) {
+            i += (size_t)n;
+            continue;
+        }
+        const char escape[] = {'\\', '\\', 'x', hex[s[i] >> 4], hex[s[i] & 15]};
+        add_characters(buf, s + plain, i - plain);
+        buf_add(buf, escape, sizeof escape);
+        plain = ++i;
+    }
+    add_characters(buf, s + plain, len - plain);
+}
+
+void jsonw_output(struct jsonw *w, const char *const names[3], const unsigned char *bytes,
+                  size_t len)
+{
+    bool utf8;
+    jsonw_bytes(w, names[0], bytes, len, &utf8);
+    jsonw_text(w, names[1], utf8 ? "utf-8" : "base64");
+    if (utf8 || !is_mostly_text(bytes, len))
+        return;
+    add_key(w, names[2]);
+    buf_add(w->buf, "\"", 1);
+    add_shown(w->buf, bytes, len);
     buf_add(w->buf, "\"", 1);
 }

@@ -1,4 +1,6 @@
-/* Writing JSON into a buffer. The caller opens and closes; commas come by themselves. */
+/* SPDX-License-Identifier: MIT */
+/* A JSON writer that appends to a buffer. The caller opens and closes arrays and objects; the
+ * writer adds the commas. */
 #ifndef BASE_JSONW_H
 #define BASE_JSONW_H
 
@@ -9,7 +11,7 @@
 
 struct jsonw {
     struct buf *buf;
-    bool comma; /* a value stands before the next one */
+    bool comma; /* the next value needs a comma in front of it */
 };
 
 void jsonw_init(struct jsonw *w, struct buf *buf);
@@ -22,19 +24,28 @@ void jsonw_null(struct jsonw *w, const char *key);
 void jsonw_bool(struct jsonw *w, const char *key, bool value);
 void jsonw_int(struct jsonw *w, const char *key, int64_t value);
 void jsonw_uint(struct jsonw *w, const char *key, uint64_t value);
-/* value / scale as an exact decimal number: 1500000000 of scale 1000000000 is
- * 1.5. The scale is a power of ten. */
+/* Write value / scale as an exact decimal number: 1500000000 with scale 1000000000 is 1.5. The
+ * scale is a power of ten. */
 void jsonw_decimal(struct jsonw *w, const char *key, uint64_t value, uint64_t scale);
-/* The same for a counter or limit, of which UINT64_MAX says that there is none: null. */
+/* Like jsonw_decimal(), for a counter or limit: UINT64_MAX means "none" and is written as null. */
 void jsonw_counter(struct jsonw *w, const char *key, uint64_t value, uint64_t scale);
-/* UTF-8 text; NULL is null. Bytes that are not UTF-8 become U+FFFD: use it for our own text only.
+/* Write UTF-8 text; NULL is written as null. Bytes that are not UTF-8 become U+FFFD, so use this
+ * only for text of brig itself.
  */
 void jsonw_text(struct jsonw *w, const char *key, const char *text);
-/* JSON that somebody else wrote, which the caller has checked to be one value: on one line, and
- * what a terminal takes for a command escaped; else as it is. */
+/* Write JSON from another source that the caller has checked to be one value. It is put on one
+ * line, and characters that control a terminal are escaped; the rest is unchanged. */
 void jsonw_raw(struct jsonw *w, const char *key, const char *json, size_t len);
-/* Bytes of any kind: a string if they are UTF-8, else base64. *utf8 tells which. */
+/* Write arbitrary bytes: as a string if they are UTF-8, otherwise as base64. *utf8 is set
+ * accordingly. */
 void jsonw_bytes(struct jsonw *w, const char *key, const unsigned char *bytes, size_t len,
                  bool *utf8);
+/* Like jsonw_bytes(), with the encoding as a second member. Bytes written as base64 appear in a
+ * third member as text for people, in which invalid UTF-8 is shown as \xNN. The third member is
+ * left out for long output of which more than a tenth is not text. The result is at most
+ * JSONW_OUTPUT_MAX times as long as the bytes. */
+#define JSONW_OUTPUT_MAX 8
+void jsonw_output(struct jsonw *w, const char *const names[3], const unsigned char *bytes,
+                  size_t len);
 
 #endif

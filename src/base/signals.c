@@ -1,4 +1,5 @@
-/* Names of signals, which not every C library tells. */
+/* SPDX-License-Identifier: MIT */
+/* Names of signals, because some C libraries have no function for them. */
 #include "signals.h"
 
 #include <signal.h>

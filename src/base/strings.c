@@ -1,4 +1,5 @@
-/* The list of strings. */
+/* SPDX-License-Identifier: MIT */
+/* The list of strings of strings.h. */
 #include "strings.h"
 
 #include <errno.h>

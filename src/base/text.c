@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* UTF-8 checks and escaping. */
 #include "text.h"
 
@@ -17,8 +18,8 @@ static int sequence_length(unsigned char lead)
     return 0;
 }
 
-/* The second byte alone decides about overlong forms, surrogates and the end of the range, so a
- * cut-off sequence can be judged without its last bytes. */
+/* The second byte alone excludes overlong forms, surrogates and code points past the end of the
+ * range, so a truncated sequence can be judged without its last bytes. */
 static bool second_byte_fits(unsigned char lead, unsigned char second)
 {
     switch (lead) {
@@ -56,7 +57,8 @@ bool text_is_utf8(const unsigned char *s, size_t len)
 {
     size_t i = 0;
     while (i < len) {
-        /* Eight ASCII bytes at a time: most output is ASCII and this runs over all of it. */
+        /* Check eight ASCII bytes at a time: most output is ASCII, and all of it is checked here.
+         */
         uint64_t word;
         if (len - i >= sizeof word) {
             memcpy(&word, s + i, sizeof word);
@@ -90,7 +92,8 @@ size_t text_cut(const char *s, size_t max)
     return len <= max ? len : max - text_utf8_tail((const unsigned char *)s, max);
 }
 
-/* What moves the cursor, begins a line, or turns the order of what follows around. */
+/* Characters that move the cursor, start a line, or change the direction of the text that follows.
+ */
 static bool is_control(const unsigned char *s, int n)
 {
     if (n == 1)

@@ -1,4 +1,5 @@
-/* Sizes, durations, counts and processors as text.
+/* SPDX-License-Identifier: MIT */
+/* Parsing and formatting of sizes, durations, counts and numbers of CPUs.
  *
  * All arithmetic is on integers: a decimal number is scaled digit by digit, so that 0.1 is exactly
  * a tenth and nothing depends on the locale. */
@@ -14,10 +15,10 @@ static const char negative[] = "is negative";
 static const char zero[] = "is zero; write \"unlimited\" for no limit";
 static const char too_large[] = "is too large";
 
-#define SCALE      UINT64_C(1000000000) /* nine decimal places are kept */
+#define SCALE      UINT64_C(1000000000) /* the resolution: nine decimal places */
 #define MAX_DIGITS 9
 
-/* A decimal number as whole part and billionths. Moves *text past it. */
+/* Parse a decimal number into its whole part and billionths. Moves *text past it. */
 static const char *parse_decimal(const char **text, uint64_t *whole, uint64_t *billionths)
 {
     const char *p = *text;
@@ -54,7 +55,7 @@ static const char *scale(uint64_t whole, uint64_t billionths, uint64_t unit, uin
 {
     unsigned __int128 value = (unsigned __int128)whole * unit;
     value += (unsigned __int128)billionths * unit / SCALE;
-    /* The largest value is kept free: it means "unlimited". */
+    /* UINT64_MAX is reserved: it means "unlimited". */
     if (value >= UINT64_MAX)
         return too_large;
     *out = (uint64_t)value;
@@ -93,7 +94,7 @@ const char *units_parse_size(const char *text, uint64_t *bytes)
         if (value == 0)
             return zero;
         if (value > INT64_MAX)
-            return too_large; /* the kernel's own counters are signed */
+            return too_large; /* the kernel's counters are signed */
         *bytes = value;
         return NULL;
     }
@@ -143,7 +144,7 @@ const char *units_parse_duration(const char *text, uint64_t *ns)
     if (total == 0)
         return zero;
     if (total > UINT64_C(100) * 365 * 86400 * NS_PER_S)
-        return too_large; /* a hundred years: keeps every deadline clear of overflow */
+        return too_large; /* a hundred years: no deadline can overflow */
     *ns = total;
     return NULL;
 }
@@ -189,7 +190,7 @@ const char *units_parse_cpus(const char *text, uint64_t *milli_cpus)
     return NULL;
 }
 
-/* "1.5" from 1500 thousandths: at most three places, none that is zero at the end. */
+/* "1.5" from 1500 thousandths: at most three decimal places, without trailing zeros. */
 static void format_thousandths(uint64_t value, char *out, size_t size)
 {
     int n = snprintf(out, size, "%llu.%03llu", (unsigned long long)(value / 1000),
@@ -209,7 +210,7 @@ void units_format_size(uint64_t bytes, char out[UNITS_TEXT_SIZE])
         unit <<= 10;
         i++;
     }
-    /* One decimal place is enough to read; an exact number of units shows none. */
+    /* One decimal place is enough to read; a whole number of units shows none. */
     uint64_t tenths = (uint64_t)((unsigned __int128)bytes * 10 / unit);
     char number[24];
     format_thousandths(tenths * 100, number, sizeof number);

@@ -1,7 +1,8 @@
-/* Numbers with units, as people write them, and back. Pure.
+/* SPDX-License-Identifier: MIT */
+/* Conversion between numbers with units, as people write them, and integers. Pure.
  *
- * Every parser takes the whole text, refuses 0, negative numbers and overflow, and on failure
- * returns a static sentence that says what is wrong ("is negative"); NULL is success. */
+ * Every parser consumes the whole text and refuses 0, negative numbers and overflow. On failure it
+ * returns a static text that names the reason ("is negative"); NULL means success. */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H
 

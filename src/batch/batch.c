@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The event loop of a batch. */
 #include "batch.h"
 
@@ -15,16 +16,19 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/signals.h"
+#include "cli/target.h"
 #include "cli/term.h"
 
 #define STAGE "batch"
 
 #define WARM_MOST    8
-#define MISSES_MOST  16             /* runs in a row that no cell fits, though some are ready */
-#define GIVE_UP      (1 * NS_PER_S) /* for a stuck reader, when told to end twice */
+#define MISSES_MOST  16 /* runs in a row without a fitting warm cell, though some are ready */
+#define GIVE_UP      (1 * NS_PER_S) /* for a stuck reader, after a second signal */
+#define GIVE_UP_ONCE (5 * NS_PER_S) /* for a reader that takes no bytes, after the first signal */
+#define MESSAGES_MS  1000           /* for all messages together: the runs have to wait meanwhile */
 #define RESULTS_MAX  (SIZE_MAX / 4)
-#define RESULTS_KEPT (1u << 20) /* memory for the results of a round, when they are written */
-#define SKIP_MOST    256        /* lines that are done already, between two looks at what runs */
+#define RESULTS_KEPT (1u << 20) /* the largest result buffer kept between rounds */
+#define SKIP_MOST    256        /* finished lines skipped between two polls of the runs */
 
 /* ---- ending -------------------------------------------------------------------------------- */
 
@@ -42,7 +46,7 @@ static void break_off(struct batch *b, const struct brig_error *err)
         return;
     b->stop = BATCH_BROKEN;
     term_error(err);
-    cancel_all(b, "the batch could not go on");
+    cancel_all(b, "the batch could not continue");
 }
 
 static void break_off_output(struct batch *b, int errnum)
@@ -68,22 +72,57 @@ static void read_signals(struct batch *b)
     }
 }
 
-/* Those that change how many run at once in other programs of this kind. */
+/* --die-with-parent: end as if our parent had sent SIGTERM. */
+static void parent_gone(struct batch *b)
+{
+    fd_close_at(&b->supervisor.parent);
+    b->supervisor.orphaned = true;
+    if (!b->supervisor.caught)
+        b->supervisor.caught = SIGTERM;
+    if (b->stop == BATCH_GOES_ON)
+        b->stop = BATCH_SIGNAL;
+    cancel_all(b, "the process that started brig is gone (--die-with-parent)");
+}
+
+/* Ctrl-Z: stop all runs together with this process. */
+static void stop_together(struct batch *b)
+{
+    for (unsigned i = 0; i < b->jobs; i++) {
+        if (b->slots[i].run)
+            brig_run_pause(b->slots[i].run);
+    }
+    supervise_stop(SIGTSTP);
+    for (unsigned i = 0; i < b->jobs; i++) {
+        if (b->slots[i].run)
+            brig_run_resume(b->slots[i].run);
+    }
+}
+
+/* SIGUSR1 and SIGUSR2 change the number of parallel jobs in similar programs; here they print a
+ * message. */
 static void read_other_signals(struct batch *b)
 {
     struct signalfd_siginfo info;
-    while (read(b->other_signals, &info, sizeof info) == sizeof info)
-        term_message("SIG%s: how many jobs run at once cannot be changed while they run; end the "
-                     "batch and start it again with --resume",
+    while (read(b->other_signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGTSTP) {
+            stop_together(b);
+            continue;
+        }
+        term_message("SIG%s: the number of parallel jobs cannot be changed while the batch runs; "
+                     "end it and start it again with --resume and another --jobs",
                      signal_name((int)info.ssi_signo));
+    }
 }
 
 static int catch_other_signals(struct batch *b, struct brig_error *err)
 {
     sigset_t set;
+    struct sigaction now;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
+    if (sigaction(SIGTSTP, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+        sigaddset(&set, SIGTSTP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     b->other_signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (b->other_signals < 0)
@@ -93,8 +132,8 @@ static int catch_other_signals(struct batch *b, struct brig_error *err)
 
 /* ---- results ------------------------------------------------------------------------------- */
 
-/* A job that was cut short because the batch ended has no result of its own yet: a journal does not
- * have it, and it runs again. */
+/* False for a job that was cancelled because the batch ended: it is not added to the journal, and
+ * --resume runs it again. */
 static bool is_final(const struct batch *b, const struct brig_result *result)
 {
     bool cut = result && result->status == BRIG_CANCELLED && b->stop;
@@ -136,9 +175,9 @@ static void count_end(struct batch *b, bool ok, bool cancelled)
     cancel_all(b, "another job of the batch failed (--fail-fast)");
 }
 
-/* What could not be started has a result as well. Whatever its text holds, secrets are hidden. A
- * journal has it only if it is the line's own fault: what this machine could not do now, it may
- * later. */
+/* Deliver the result of a job that could not be started, with secrets in its text hidden. The
+ * journal records it only if the line itself is at fault: a fault of this host may be gone in the
+ * next run. */
 static void deliver_error(struct batch *b, const struct job *job, const struct brig_error *failed)
 {
     struct brig_error shown = *failed, err;
@@ -177,7 +216,7 @@ static void end_run(struct batch *b, struct batch_slot *slot)
     count_end(b, ok, cancelled);
 }
 
-/* What this round brought: first it is in the journal for good, then it is shown. */
+/* Write the results of this round: first sync the journal, then print them. */
 static void flush(struct batch *b)
 {
     struct brig_error err;
@@ -201,15 +240,15 @@ static void flush(struct batch *b)
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-/* Cells are built ahead for the shape that most jobs have, as far as can be told from outside: if
- * many in a row found none that fits while some were ready, theirs is the one. */
+/* Warm cells are built for the shape of most jobs. That shape is guessed: if many jobs in a row
+ * found no fitting cell although some were ready, the cells are built for the last of them. */
 static void keep_warm(struct batch *b, struct brig_spec *spec)
 {
     brig_spec_free(b->warm);
     b->warm = spec;
     b->misses = 0;
     if (brig_warm(b->brig, spec, b->jobs < WARM_MOST ? b->jobs : WARM_MOST, NULL) < 0)
-        b->warm_fails = true; /* a run tells why, if it matters */
+        b->warm_fails = true; /* a run reports the reason, if it matters */
 }
 
 static void count_start(struct batch *b, const struct brig_run *run)
@@ -223,10 +262,10 @@ static void count_start(struct batch *b, const struct brig_run *run)
         b->misses++;
 }
 
-/* Takes the spec. */
+/* Takes ownership of the spec. */
 static void choose_warm(struct batch *b, struct brig_spec *spec)
 {
-    bool first = b->runs == 1; /* and maybe the only one */
+    bool first = b->runs == 1; /* and perhaps the only one */
     if (first || b->warm_fails || (b->warm && b->misses < MISSES_MOST)) {
         brig_spec_free(spec);
         return;
@@ -245,18 +284,33 @@ static struct batch_slot *free_slot(struct batch *b)
     return NULL;
 }
 
+/* No job may change the journal and the results, nor its env_file, which later jobs may use too. */
+static int guard_records(const struct batch *b, struct brig_spec *spec, struct brig_error *err)
+{
+    int ret = target_guard(STDOUT_FILENO, spec, err);
+    if (ret == 0 && b->journal.fd >= 0)
+        ret = target_guard(b->journal.fd, spec, err);
+    return ret == 0 ? brig_spec_guard(spec, NULL, err) : ret;
+}
+
 static void start_job(struct batch *b, const struct job *job, struct brig_spec *spec)
 {
     struct batch_slot *slot = free_slot(b);
     struct brig_error err;
-    if (!slot) /* a line is taken only if there is one */
-        error_system(&err, STAGE, EBUSY, "more jobs than places for them");
-    if (!slot || brig_start(b->brig, spec, &slot->run, &err) < 0) {
+    if (!slot) /* cannot happen: a line is taken only if a slot is free */
+        error_system(&err, STAGE, EBUSY, "no free slot for a job");
+    if (!slot || guard_records(b, spec, &err) < 0 ||
+        brig_start(b->brig, spec, &slot->run, &err) < 0) {
+        term_advise(&err, "\"isolation\": \"auto\" in the job or in the file of --spec");
         deliver_error(b, job, &err);
         brig_spec_free(spec);
         return;
     }
     slot->job = *job;
+    if (brig_run_degraded(slot->run) && !b->told_degraded) {
+        b->told_degraded = true; /* one warning for all jobs; each result repeats it */
+        term_degraded(brig_run_degraded(slot->run));
+    }
     b->progress.running++;
     count_start(b, slot->run);
     if (brig_run_step(slot->run))
@@ -264,7 +318,7 @@ static void start_job(struct batch *b, const struct job *job, struct brig_spec *
     choose_warm(b, spec);
 }
 
-/* The journal is of another input. */
+/* The journal belongs to another input. */
 static void refuse_input(struct batch *b)
 {
     struct brig_error err;
@@ -282,7 +336,7 @@ static bool is_done(struct batch *b, const struct job *job)
     return state != JOURNAL_TODO;
 }
 
-/* False if there was nothing to do for it. */
+/* Returns false if there was nothing to do. */
 static bool begin_line(struct batch *b, enum lines_found found, const char *line, size_t len)
 {
     struct job job = {.line = b->lines.number, .hash = b->lines.hash};
@@ -303,7 +357,7 @@ static bool begin_line(struct batch *b, enum lines_found found, const char *line
     return true;
 }
 
-/* One job, at most: what runs is looked after between any two. */
+/* Start at most one job, so that the runs are polled between any two starts. */
 static void take_line(struct batch *b)
 {
     bool begun = false;
@@ -339,12 +393,23 @@ static void fill(struct batch *b)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-enum { POLL_SIGNALS, POLL_OTHER, POLL_INPUT, POLL_OUTPUT, POLL_RUNS };
+enum { POLL_SIGNALS, POLL_OTHER, POLL_PARENT, POLL_INPUT, POLL_OUTPUT, POLL_RUNS };
 
-static bool is_over(const struct batch *b)
+/* After a signal, wait for the reader of the results as long as it takes some. */
+static void watch_reader(struct batch *b)
+{
+    if (b->stop != BATCH_SIGNAL || !output_pending(&b->output) ||
+        (b->give_up_ns && b->taken == b->output.total))
+        return;
+    b->give_up_ns = clock_now() + GIVE_UP_ONCE;
+    b->taken = b->output.total;
+}
+
+static bool is_over(struct batch *b)
 {
     if (b->progress.running > 0)
         return false;
+    watch_reader(b);
     if (b->stop == BATCH_BROKEN || (b->give_up_ns && clock_now() > b->give_up_ns))
         return true;
     return (b->stop || b->input_ended) && !output_pending(&b->output);
@@ -354,13 +419,14 @@ static void wait_for_something(struct batch *b)
 {
     struct pollfd *polls = b->polls;
     int timeout = progress_draw(&b->progress);
-    bool free_again = b->held_up && !output_is_full(&b->output); /* by what was flushed since */
+    bool free_again = b->held_up && !output_is_full(&b->output); /* the last flush made room */
     if (b->more || free_again)
         timeout = 0;
     else if (b->give_up_ns && (timeout < 0 || timeout > 50))
         timeout = 50;
     polls[POLL_SIGNALS] = (struct pollfd){.fd = b->supervisor.signals, .events = POLLIN};
     polls[POLL_OTHER] = (struct pollfd){.fd = b->other_signals, .events = POLLIN};
+    polls[POLL_PARENT] = (struct pollfd){.fd = b->supervisor.parent, .events = POLLIN};
     polls[POLL_INPUT] = (struct pollfd){.fd = b->wants_input ? b->lines.fd : -1, .events = POLLIN};
     polls[POLL_OUTPUT] = (struct pollfd){
         .fd = b->stop == BATCH_BROKEN ? -1 : output_fd(&b->output),
@@ -370,7 +436,7 @@ static void wait_for_something(struct batch *b)
         polls[POLL_RUNS + i] = (struct pollfd){
             .fd = b->slots[i].run ? brig_run_fd(b->slots[i].run) : -1, .events = POLLIN};
     if (poll(polls, POLL_RUNS + b->jobs, timeout) < 0) {
-        /* No memory for it, say: look at everything a little later. */
+        /* poll() failed, for example for want of memory: check everything after a pause. */
         for (unsigned i = 0; i < POLL_RUNS + b->jobs; i++)
             polls[i].revents = i >= POLL_RUNS || i == POLL_SIGNALS ? POLLIN : 0;
         if (errno != EINTR)
@@ -398,10 +464,12 @@ static void loop(struct batch *b)
             read_signals(b);
         if (b->polls[POLL_OTHER].revents)
             read_other_signals(b);
+        if (b->polls[POLL_PARENT].revents)
+            parent_gone(b);
         if (b->polls[POLL_INPUT].revents)
             fill(b);
         step_all(b);
-        /* A reader that is gone is noticed before there is something to tell it. */
+        /* Detects a closed reader before there is output to write. */
         if (b->polls[POLL_OUTPUT].revents & (POLLERR | POLLHUP))
             break_off_output(b, EPIPE);
     }
@@ -414,7 +482,10 @@ static int prepare(struct batch *b, struct brig_error *err)
     buf_init(&b->results, RESULTS_MAX);
     if (!b->slots || !b->polls)
         return error_memory(err, STAGE);
+    term_hurry(MESSAGES_MS);
     int ret = supervise_prepare(&b->supervisor, err);
+    if (ret == 0 && b->die_with_parent)
+        ret = supervise_parent(&b->supervisor, err);
     if (ret == 0)
         ret = catch_other_signals(b, err);
     if (ret == 0)
@@ -425,6 +496,12 @@ static int prepare(struct batch *b, struct brig_error *err)
 static void tell_end(struct batch *b)
 {
     char line[PROGRESS_SIZE];
+    struct brig_error err;
+    if (b->journal.fd >= 0 && !target_is_kept(b->journal.fd)) {
+        error_refused(&err, STAGE, "--resume: %.200s: was removed or replaced while the batch ran",
+                      b->journal.path);
+        break_off(b, &err);
+    }
     progress_clear(&b->progress);
     progress_summary(&b->progress, clock_now(), line);
     if (!b->quiet)
@@ -432,7 +509,8 @@ static void tell_end(struct batch *b)
     if (b->verbose)
         term_message("%" PRIu64 " of %" PRIu64 " runs were warm", b->warm_runs, b->runs);
     if (!b->quiet && b->journal.fd >= 0 && b->stop && b->stop != BATCH_BROKEN)
-        term_message("the rest runs with the same command: --resume %s", b->journal.path);
+        term_message("to run the remaining jobs, repeat the command with --resume %s",
+                     b->journal.path);
 }
 
 int batch_run(struct batch *b)
@@ -440,7 +518,7 @@ int batch_run(struct batch *b)
     struct brig_error err;
     if (prepare(b, &err) < 0) {
         term_error(&err);
-        return 125;
+        return brig_error_exit_code(&err);
     }
     b->progress.started_ns = clock_now();
     loop(b);
@@ -460,7 +538,7 @@ void batch_done(struct batch *b)
         brig_run_free(b->slots[i].run);
     brig_spec_free(b->warm);
     brig_close(b->brig);
-    supervise_failed(&b->supervisor); /* nothing of ours runs any more */
+    supervise_failed(&b->supervisor); /* ends leftovers: no run is alive here */
     supervise_done(&b->supervisor);
     fd_close_at(&b->other_signals);
     free(b->slots);

@@ -1,9 +1,11 @@
-/* Many runs, so many at once, from one event loop: `brig batch` without its command line.
+/* SPDX-License-Identifier: MIT */
+/* Many runs, a fixed number of them in parallel, in one event loop: `brig batch` without its
+ * command line.
  *
- *     lines ──► job ──► run ──► result line ──► journal ──► output
+ *      lines ──► job ──► run ──► result line ──► journal ──► output
  *
- * A line is read only when there is room for a run, and a result is kept only until it is written:
- * what a batch holds does not depend on the number of its jobs. */
+ * A line is read only if there is a free slot for its run, and a result is kept only until it is
+ * written: the memory of a batch does not depend on the number of its jobs. */
 #ifndef CLI_BATCH_H
 #define CLI_BATCH_H
 
@@ -22,15 +24,15 @@ struct batch_slot {
 
 enum batch_stop {
     BATCH_GOES_ON,
-    BATCH_SIGNAL, /* told to end */
-    BATCH_FAILED, /* a job did, and that was to be the end */
+    BATCH_SIGNAL, /* a signal told brig to end */
+    BATCH_FAILED, /* a job failed, with --fail-fast */
     BATCH_BROKEN, /* brig cannot go on */
 };
 
 struct batch {
     /* Set by the caller. */
     unsigned jobs;
-    bool fail_fast, quiet, verbose;
+    bool fail_fast, quiet, verbose, die_with_parent;
     struct job_source source;
     struct lines lines;
     struct journal journal;
@@ -43,15 +45,17 @@ struct batch {
     struct pollfd *polls;
     struct buf results; /* in the journal, not yet synced */
     enum batch_stop stop;
-    bool wants_input; /* there is room for a job, and no line */
-    bool more;        /* there may be one more line to be had at once */
-    bool held_up;     /* no line was taken, since the output was full */
+    bool wants_input;   /* a slot is free, and a line is missing */
+    bool more;          /* another line may be available at once */
+    bool told_degraded; /* the warning that jobs run without a cell */
+    bool held_up;       /* no line was taken because the output queue is full */
     bool input_ended;
-    uint64_t give_up_ns;
+    uint64_t give_up_ns; /* when to give up on the reader of the results; 0: not set */
+    uint64_t taken;      /* bytes that it had taken when give_up_ns was set */
     int other_signals;
-    /* Cells built ahead for the shape of this spec. */
+    /* Cells are built ahead for this spec. */
     struct brig_spec *warm;
-    bool warm_fails; /* or there is no room for them */
+    bool warm_fails; /* no cells can be built ahead */
     unsigned misses;
     uint64_t warm_runs, runs;
 };
@@ -63,7 +67,7 @@ struct batch {
         .other_signals = -1                                                                        \
     }
 
-/* Until all is done, or told to end. Returns the exit code. */
+/* Run until all jobs are done or brig is told to end. Returns the exit code. */
 int batch_run(struct batch *batch);
 void batch_done(struct batch *batch);
 

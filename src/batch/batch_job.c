@@ -1,4 +1,5 @@
-/* Jobs. */
+/* SPDX-License-Identifier: MIT */
+/* Jobs of a batch. */
 #include "batch_job.h"
 
 #include <errno.h>
@@ -20,7 +21,8 @@ void job_name(struct job *job)
     snprintf(job->id, sizeof job->id, "%" PRIu64, job->line);
 }
 
-/* The reader counts the lines of one job, of which there is one. */
+/* The JSON reader counts lines within one job, which is a single line: replace its place by
+ * ours. */
 static int tell_place(const struct job *job, const struct job_source *source, int errnum,
                       struct brig_error *err)
 {
@@ -48,7 +50,7 @@ static int take_id(struct job *job, const struct jsonr *id, const char *where,
     return 0;
 }
 
-/* The object without its "id", for the library, which knows no such key. */
+/* Copy the object without its "id", which is not a key of the library. */
 static int write_rest(const struct jsonr *object, struct buf *rest, const char *where,
                       struct brig_error *err)
 {
@@ -67,12 +69,12 @@ static int write_rest(const struct jsonr *object, struct buf *rest, const char *
     return 0;
 }
 
-/* Jobs share the batch's stdin with each other, and with the list of jobs: it is nobody's. */
+/* No job may read the batch's stdin: all jobs would share it, and it may be the list of jobs. */
 static int check_stdin(const struct jsonr *object, const char *where, struct brig_error *err)
 {
     const struct jsonr *path = jsonr_get(object, "stdin");
     if (path && path->type == JSONR_STRING && strcmp(path->text, "-") == 0)
-        return error_usage(err, STAGE, "%s: stdin: - is not for a job of a batch; name a file",
+        return error_usage(err, STAGE, "%s: stdin: a job cannot read brig's stdin (-); name a file",
                            where);
     return 0;
 }
@@ -138,7 +140,7 @@ char *job_result(const struct job *job, bool ok, bool with_hash, const char *res
     jsonw_bool(&w, "ok", ok);
     jsonw_text(&w, "job", job->id);
     buf_text(&line, ",");
-    buf_add(&line, result + 1, result_len - 1); /* behind its own bracket */
+    buf_add(&line, result + 1, result_len - 1); /* after its opening brace */
     char *taken = buf_take(&line, len);
     buf_done(&line);
     return taken;

@@ -1,4 +1,5 @@
-/* A line of the input as a job: its name, and the spec that it is. */
+/* SPDX-License-Identifier: MIT */
+/* A line of the input as a job: its name and its spec. */
 #ifndef CLI_BATCH_JOB_H
 #define CLI_BATCH_JOB_H
 
@@ -14,7 +15,7 @@ struct job {
     uint64_t line, hash;
 };
 
-/* What every job has that does not say otherwise, and how the input is called in messages. */
+/* The defaults of all jobs, and the name of the input in messages. */
 struct job_source {
     const char *name;
     const char *defaults_name;
@@ -22,16 +23,17 @@ struct job_source {
     size_t defaults_len;
 };
 
-/* The job's line and hash are set by the caller; its id is the line's number until the text says
- * otherwise, also when it fails. */
+/* Parse a line. The caller sets the job's line and hash. The id is the number of the line unless
+ * the text has another one, also on failure. */
 int job_read(struct job *job, const struct job_source *source, const char *text, size_t len,
              struct brig_spec **spec, struct brig_error *err);
 
-/* For a line that never was read: the id is its number. */
+/* Set the id to the number of the line, for a line that cannot be parsed. */
 void job_name(struct job *job);
 
-/* The result of a job as a line: what is known of the job, then the object that the library made,
- * which ends with a newline. With the hash if it goes to a journal. New memory; NULL without. */
+/* The result of a job as one line: the members of the job, then those of `result`, the library's
+ * object, which ends with a newline. The hash is included if the line is for a journal. Returns new
+ * memory, or NULL if memory is short. */
 char *job_result(const struct job *job, bool ok, bool with_hash, const char *result,
                  size_t result_len, size_t *len);
 

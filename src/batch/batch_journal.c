@@ -1,9 +1,10 @@
-/* The journal.
+/* SPDX-License-Identifier: MIT */
+/* The journal of a batch.
  *
- * A line is added with one write() at the end of the file, so that whoever is killed, at whatever
- * moment, leaves whole lines and at most one that is not, the last. After a power cut more than one
- * may be missing, but none of those that were synced. Reading it takes one pass, whatever the
- * length of its lines is; only the beginning of each is looked at, and all of the last. */
+ * A line is appended with a single write(), so a batch that is killed at any moment leaves complete
+ * lines and at most one incomplete line, the last. After a power failure more lines may be missing,
+ * but none that were synced. Reading takes one pass and fixed memory: only the beginning of each
+ * line is parsed, and all of the last one. */
 #include "batch_journal.h"
 
 #include <errno.h>
@@ -25,11 +26,11 @@
 #define STAGE "journal"
 
 #define MAGIC     "{\"schema\":\"brig.batch/1\","
-#define HEAD      256                  /* of a line, that is looked at */
-#define PIECE     65536                /* that is read at once */
-#define LAST_MAX  (UINT64_C(64) << 20) /* a last line that is looked at as a whole */
+#define HEAD      256                  /* bytes parsed of each line */
+#define PIECE     65536                /* bytes per read */
+#define LAST_MAX  (UINT64_C(64) << 20) /* the longest last line that is parsed as a whole */
 #define LINES_MAX (UINT64_C(1) << 32)
-#define LOCK_WAIT (2 * NS_PER_S) /* what a killed batch left to die has the lock for a moment */
+#define LOCK_WAIT (2 * NS_PER_S) /* for processes of a killed batch that are about to die */
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
@@ -83,7 +84,7 @@ bool journal_parse(const char *text, size_t len, struct journal_record *out)
     return true;
 }
 
-/* ---- what is done -------------------------------------------------------------------------- */
+/* ---- finished jobs ------------------------------------------------------------------------- */
 
 static uint32_t mark_of(uint64_t hash)
 {
@@ -131,7 +132,7 @@ int journal_refuse(const struct journal *j, const char *input, struct brig_error
                          input, j->other, j->path);
 }
 
-/* Mapped, so that a gap in the numbers takes no memory. */
+/* A mapping: a gap in the line numbers takes no memory. */
 static int grow_marks(struct journal *j, uint64_t line)
 {
     size_t size = j->marks_size ? j->marks_size : 16384;
@@ -159,12 +160,12 @@ static int failed(const struct journal *j, const char *what, int errnum, struct 
 /* One pass over the file. */
 struct pass {
     struct journal *journal;
-    char header[32];      /* what a header says of the setup, to compare */
-    char head[HEAD];      /* the beginning of the line that is being read */
-    uint64_t at, len;     /* where it begins, and how much of it there was so far */
+    char header[32];      /* the expected "setup" of the header */
+    char head[HEAD];      /* the beginning of the current line */
+    uint64_t at, len;     /* its offset, and its length so far */
     uint64_t number;      /* of the line */
-    char last;            /* byte of it */
-    uint64_t bad, bad_at; /* the first line that is none */
+    char last;            /* its last byte so far */
+    uint64_t bad, bad_at; /* the first line that is not a record */
     uint64_t last_at, last_len;
     struct journal_record last_record;
 };
@@ -180,8 +181,8 @@ static int check_header(struct pass *p, struct brig_error *err)
                              j->path);
     if (setup.len != strlen(p->header) || memcmp(setup.at, p->header, setup.len) != 0)
         return error_refused(err, STAGE,
-                             "--resume: %.200s: was begun with another --spec; use the same, or a "
-                             "new journal",
+                             "--resume: %.200s: was started with another --spec; use the same "
+                             "--spec, or a new journal",
                              j->path);
     return 0;
 }
@@ -196,7 +197,7 @@ static int add_record(struct pass *p, const struct journal_record *record, struc
 {
     struct journal *j = p->journal;
     if (p->bad)
-        return damaged(p, p->bad, "is not a result, and others follow", err);
+        return damaged(p, p->bad, "is not a result, but results follow it", err);
     if (record->line >= j->marks_size && grow_marks(j, record->line) < 0)
         return error_memory(err, STAGE);
     if (j->marks[record->line])
@@ -212,7 +213,7 @@ static int add_record(struct pass *p, const struct journal_record *record, struc
     return 0;
 }
 
-/* A line is whole; `at` and `len` say where it is. */
+/* Handle a complete line at `at`, `len` bytes long. */
 static int end_line(struct pass *p, struct brig_error *err)
 {
     struct journal_record record;
@@ -254,7 +255,7 @@ static int take_piece(struct pass *p, const char *bytes, size_t len, struct brig
     return 0;
 }
 
-/* Is the last record all there, as far as JSON can tell? */
+/* Check that the last record is complete JSON; if not, drop it. */
 static int check_last(struct pass *p, struct brig_error *err)
 {
     struct journal *j = p->journal;
@@ -310,7 +311,7 @@ static int cut(struct journal *j, uint64_t size, struct brig_error *err)
     return 0;
 }
 
-/* Killed before the header was whole, which is all that there is? */
+/* True if there is nothing but an incomplete header, because the first batch was killed. */
 static bool is_begun(const struct pass *p)
 {
     size_t len = p->len < sizeof MAGIC - 1 ? (size_t)p->len : sizeof MAGIC - 1;
@@ -366,10 +367,13 @@ int journal_open(struct journal *j, const char *path, uint64_t setup, struct bri
     struct stat st;
     *j = JOURNAL_NONE;
     j->path = path;
-    j->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-                 0600);
+    /* A job may also have replaced a directory of the path by a symlink. */
+    j->fd = fd_open_no_links(
+        path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
     if (j->fd < 0 && errno == ELOOP)
-        return error_refused(err, STAGE, "--resume: %.200s: is a link; name the file itself", path);
+        return error_refused(
+            err, STAGE, "--resume: %.200s: is a symlink, or goes through one; name the file itself",
+            path);
     if (j->fd < 0)
         return failed(j, "cannot be opened", errno, err);
     int ret = 0;
@@ -397,11 +401,12 @@ void journal_close(struct journal *j)
 
 int journal_add(struct journal *j, const char *line, size_t len, struct brig_error *err)
 {
-    int ret = target_write(j->fd, line, len);
+    int ret = target_write(j->fd, line, len, TARGET_PATIENCE);
     if (ret < 0) {
-        /* What was written of it is no line; should this fail too, the next start cuts it off. */
+        /* The part of the line that was written is removed. If that fails too, the next start
+         * removes it. */
         if (ftruncate(j->fd, (off_t)j->size) < 0)
-            return failed(j, "cannot be written, and ends with half a line", -ret, err);
+            return failed(j, "cannot be written, and ends with an incomplete line", -ret, err);
         return failed(j, "cannot be written", -ret, err);
     }
     j->size += len;
@@ -429,7 +434,7 @@ int journal_replay(const struct journal *j, int fd, struct brig_error *err)
         ssize_t n = pread(j->fd, piece, want, (off_t)at);
         if (n <= 0)
             return failed(j, "cannot be read", n < 0 ? errno : EIO, err);
-        int ret = target_write(fd, piece, (size_t)n);
+        int ret = target_write(fd, piece, (size_t)n, TARGET_PATIENCE);
         if (ret < 0)
             return error_system(err, STAGE, -ret, "stdout: cannot write the results: %s",
                                 error_text(-ret));

@@ -1,4 +1,5 @@
-/* Reading lines. */
+/* SPDX-License-Identifier: MIT */
+/* Line reader of a batch. */
 #include "batch_lines.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ int lines_fill(struct lines *lines)
     }
     size_t room = ROOM - lines->to;
     if (room == 0)
-        return 0; /* a line is there, or too long: lines_next() makes room */
+        return 0; /* lines_next() makes room: the line is complete, or too long */
     ssize_t n = read(lines->fd, lines->data + lines->to, room < PIECE ? room : PIECE);
     if (n < 0)
         return errno == EINTR || errno == EAGAIN ? 0 : -errno;
@@ -60,7 +61,7 @@ static bool is_blank(const char *line, size_t len)
     return true;
 }
 
-/* The rest of a line that is too long: counted, and dropped as it comes. */
+/* Hash and drop the rest of a line that is too long. */
 static enum lines_found skip(struct lines *lines)
 {
     const char *at = lines->data + lines->from;

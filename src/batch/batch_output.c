@@ -1,4 +1,5 @@
-/* Writing results. */
+/* SPDX-License-Identifier: MIT */
+/* Results of a batch on their way to stdout. */
 #include "batch_output.h"
 
 #include <errno.h>
@@ -7,28 +8,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ENOUGH (1u << 20) /* for a reader to catch up with, before more is made */
+#define ENOUGH (1u << 20) /* bytes queued, from which on no job is started */
 
-/* What runs adds what it has captured, which its own limits bound. */
+/* Running jobs may still add their captured output, which their own limits bound. */
 #define QUEUE_MAX (SIZE_MAX / 4)
 
 int output_open(struct output *output, int fd)
 {
-    int ret = outlet_open(&output->outlet, fd);
+    int ret = writer_open(&output->writer, fd);
     buf_init(&output->queue, QUEUE_MAX);
     return ret;
 }
 
 void output_close(struct output *output)
 {
-    outlet_close(&output->outlet);
+    writer_close(&output->writer);
     buf_done(&output->queue);
 }
 
 int output_add(struct output *output, const char *lines, size_t len)
 {
     struct buf *queue = &output->queue;
-    if (output->sent > queue->len / 2) { /* a reader that never quite catches up */
+    if (output->sent >
+        queue->len / 2) { /* keeps the queue short for a reader that never quite catches up */
         queue->len -= output->sent;
         memmove(queue->data, queue->data + output->sent, queue->len);
         output->sent = 0;
@@ -49,20 +51,20 @@ bool output_is_full(const struct output *output)
 
 int output_fd(const struct output *output)
 {
-    return output->outlet.kind == OUTLET_FILE ? -1 : output->outlet.fd;
+    return output->writer.kind == WRITER_FILE ? -1 : output->writer.fd;
 }
 
-/* Only if it is the end of the file that we wrote: others may append to it as well. */
+/* Remove an incomplete line at the end of the file, unless another process has appended to it. */
 static void remove_torn(struct output *output)
 {
     struct stat st;
-    off_t at = lseek(output->outlet.fd, 0, SEEK_CUR);
-    if (!output->torn || at < (off_t)output->torn || fstat(output->outlet.fd, &st) < 0 ||
+    off_t at = lseek(output->writer.fd, 0, SEEK_CUR);
+    if (!output->torn || at < (off_t)output->torn || fstat(output->writer.fd, &st) < 0 ||
         !S_ISREG(st.st_mode) || st.st_size != at)
         return;
     at -= (off_t)output->torn;
-    if (ftruncate(output->outlet.fd, at) == 0)
-        lseek(output->outlet.fd, at, SEEK_SET);
+    if (ftruncate(output->writer.fd, at) == 0)
+        lseek(output->writer.fd, at, SEEK_SET);
     output->torn = 0;
 }
 
@@ -72,12 +74,13 @@ static void count(struct output *output, size_t n)
     const char *end = memrchr(bytes, '\n', n);
     output->torn = end ? n - (size_t)(end + 1 - bytes) : output->torn + n;
     output->sent += n;
+    output->total += n;
 }
 
 int output_flush(struct output *output)
 {
     while (output_pending(output)) {
-        ssize_t n = outlet_write(&output->outlet, output->queue.data + output->sent,
+        ssize_t n = writer_write(&output->writer, output->queue.data + output->sent,
                                  output->queue.len - output->sent);
         if (n == -EAGAIN)
             return 0;
@@ -87,7 +90,7 @@ int output_flush(struct output *output)
         }
         count(output, (size_t)n);
     }
-    buf_done(&output->queue); /* a large result is not kept for ever */
+    buf_done(&output->queue); /* frees the memory of a large result */
     buf_init(&output->queue, QUEUE_MAX);
     output->sent = 0;
     return 0;

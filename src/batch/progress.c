@@ -1,4 +1,5 @@
-/* Progress. */
+/* SPDX-License-Identifier: MIT */
+/* Progress of a batch. */
 #include "progress.h"
 
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #define BAR_MOST  30
 #define BAR_LEAST 10
 
-/* A part of the line. The one with the lowest rank goes first where there is no room. */
+/* A part of the line. If there is no room, the part with the lowest rank is left out first. */
 struct part {
     int rank;
     char text[64];
@@ -35,7 +36,7 @@ static uint64_t done_of(const struct progress *p)
     return p->ok + p->failed + p->cancelled;
 }
 
-/* Of this batch, in thousandths a second. */
+/* Jobs of this batch per 1000 seconds. */
 static uint64_t rate_of(const struct progress *p, uint64_t now_ns)
 {
     uint64_t ms = (now_ns - p->started_ns) / NS_PER_MS;
@@ -109,7 +110,7 @@ void progress_format(const struct progress *p, uint64_t now_ns, unsigned columns
                      char out[PROGRESS_SIZE])
 {
     struct part parts[PARTS] = {{0}};
-    size_t room = columns > 1 ? columns - 1 : 0; /* in the last column some terminals break */
+    size_t room = columns > 1 ? columns - 1 : 0; /* some terminals wrap after the last column */
     size_t used = 0;
     if (room >= PROGRESS_SIZE)
         room = PROGRESS_SIZE - 1;

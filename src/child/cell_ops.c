@@ -1,4 +1,5 @@
-/* Building the cell. */
+/* SPDX-License-Identifier: MIT */
+/* Executes the operations that build a cell, for enter.c, fork.c and mount_builder.c. */
 #include "cell_ops.h"
 
 #include <linux/capability.h>
@@ -10,6 +11,7 @@
 #include <linux/prctl.h>
 #include <linux/stat.h>
 
+#include "counters.h"
 #include "plain_text.h"
 
 #define MNT_DETACH_   2
@@ -17,18 +19,18 @@
 #define AT_RECURSIVE_ 0x8000
 
 struct state {
-    int root;  /* of the new tree, once there is one */
-    int rules; /* landlock */
+    int root;  /* root of the new tree, or -1 */
+    int rules; /* landlock ruleset, or -1 */
     const struct cell_way *way;
     const struct cell_op *ops;
     uint32_t count;
     uint32_t *failed;
     int taken[CELL_OPS_MAX];    /* by operation: its mount, if it is CELL_TAKEN */
-    int lifted[CELL_LIFTS_MAX]; /* trees, in the order in which they were lifted */
+    int lifted[CELL_LIFTS_MAX]; /* mounts, in the order in which they were lifted */
     uint32_t lift_count, lower_count;
 };
 
-/* An ordinary user may map its own id, and only without setgroups. */
+/* An unprivileged user may map its own id, and only after denying setgroups. */
 static long map_self(const struct cell_op *op)
 {
     long ret = write_path("/proc/self/setgroups", "deny");
@@ -39,7 +41,7 @@ static long map_self(const struct cell_op *op)
 
 /* ---- paths --------------------------------------------------------------------------------- */
 
-/* A place in the new root: never through a link, never out of it. */
+/* Open a path in the new root, without following symlinks or leaving the root. */
 static long open_target(const struct state *state, const char *path)
 {
     struct open_how how = {
@@ -58,14 +60,14 @@ static long open_source(const char *path)
     return sys4(__NR_openat2, AT_FDCWD, path, &how, sizeof how);
 }
 
-/* Is it still what the plan looked at? */
+/* Check that the source is still the file that the plan examined. */
 static long check_source(long fd, const struct cell_op *op)
 {
     struct statx st;
     st.stx_ino = st.stx_dev_major = st.stx_dev_minor = 0;
     long ret = sys5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_INO, &st);
     uint64_t device = ((uint64_t)st.stx_dev_major << 32) | st.stx_dev_minor;
-    if (ret == 0 && (device != op->b || st.stx_ino != op->c))
+    if (ret == 0 && (device != op->device || st.stx_ino != op->inode))
         ret = -ESTALE;
     return ret;
 }
@@ -100,7 +102,7 @@ static long set_options(long fs, const char *options)
     return ret;
 }
 
-/* A new file system, not yet attached anywhere. */
+/* Create a file system that is not yet attached anywhere. */
 static long new_mount(const char *type, const char *options, uint64_t attributes)
 {
     long fs = sys2(__NR_fsopen, type, FSOPEN_CLOEXEC);
@@ -115,13 +117,13 @@ static long new_mount(const char *type, const char *options, uint64_t attributes
     return ret;
 }
 
-/* Attach a mount in the new root and give it up. */
+/* Attach a mount in the new root and close its file descriptor. */
 static long attach(const struct state *state, long mount, const struct cell_op *op)
 {
     long ret;
     if (mount < 0)
         return mount;
-    if (op->a & CELL_OURS) { /* the current folder is the new root */
+    if (op->flags & CELL_OURS) { /* the current directory is the new root */
         ret = sys5(__NR_move_mount, mount, "", AT_FDCWD, op->target, MOVE_MOUNT_F_EMPTY_PATH);
     } else {
         long place = open_target(state, op->target);
@@ -140,12 +142,13 @@ static long attach(const struct state *state, long mount, const struct cell_op *
 static long mount_new(const struct state *state, const char *type, uint64_t attributes,
                       const char *options, const struct cell_op *op)
 {
-    if (op->a & CELL_OURS) /* the same with one call; the attributes have the bits of its flags */
+    /* mount() needs one call; its flags have the same values as the attributes. */
+    if (op->flags & CELL_OURS)
         return sys5(__NR_mount, type, op->target, type, attributes, options);
     return attach(state, new_mount(type, options, attributes), op);
 }
 
-/* Over the old root, which stays reachable by path until the pivot. */
+/* Mount over the old root, which stays reachable by path until the pivot. */
 static long cover_root(struct state *state, long mount)
 {
     if (mount < 0)
@@ -160,13 +163,14 @@ static long make_root(struct state *state, const char *options)
     return cover_root(state, new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
 }
 
-static long open_tree(long folder, const char *path, uint64_t flags)
+static long open_tree(long dir, const char *path, uint64_t flags)
 {
-    return sys3(__NR_open_tree, folder, path,
+    return sys3(__NR_open_tree, dir, path,
                 flags | AT_RECURSIVE_ | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 }
 
-/* Give a tree its attributes, and the owner of its files if there is one. Closed on failure. */
+/* Set the attributes of a tree, and the owner of its files if `owner` is a user namespace. Closes
+ * the tree on failure. */
 static long set_tree(long tree, uint64_t attributes, int owner)
 {
     struct mount_attr attr = {.attr_set = attributes};
@@ -175,7 +179,7 @@ static long set_tree(long tree, uint64_t attributes, int owner)
     long ret =
         sys5(__NR_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE_, &attr, sizeof attr);
     if (ret == 0 && owner >= 0) {
-        /* The mount itself, not what is mounted below it: not every file system can do it. */
+        /* Map only the top mount, not the mounts below it: some file systems do not support it. */
         struct mount_attr map = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)owner};
         ret = sys5(__NR_mount_setattr, tree, "", AT_EMPTY_PATH, &map, sizeof map);
     }
@@ -200,18 +204,18 @@ static long take_root(struct state *state)
     return ret < 0 ? ret : 0;
 }
 
-/* A mount of what the caller named, with the owner that it is to have. */
+/* Clone a mount that the caller named, with its files mapped to the guest if CELL_IDMAP is set. */
 static long clone_named(const struct cell_op *op, uint64_t attributes)
 {
     long source = open_source(op->source);
     if (source < 0)
         return source;
-    int owner = op->a & CELL_OWNER ? op->fd : -1;
+    int owner = op->flags & CELL_IDMAP ? op->fd : -1;
     long tree = check_source(source, op);
     if (tree == 0)
         tree = set_tree(open_tree(source, "", AT_EMPTY_PATH), attributes, owner);
-    /* Shown as its owners have it, then: the guest reads less, not more. */
-    if (tree == -EINVAL && owner >= 0 && (op->a & CELL_READ_ONLY))
+    /* Without an idmapped mount the files keep their owners: the guest can read less, not more. */
+    if (tree == -EINVAL && owner >= 0 && (op->flags & CELL_READ_ONLY))
         tree = set_tree(open_tree(source, "", AT_EMPTY_PATH), attributes, -1);
     sys1(__NR_close, source);
     return tree;
@@ -220,16 +224,16 @@ static long clone_named(const struct cell_op *op, uint64_t attributes)
 static long clone_source(const struct cell_op *op)
 {
     uint64_t attributes = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-    if (op->a & CELL_READ_ONLY)
+    if (op->flags & CELL_READ_ONLY)
         attributes |= MOUNT_ATTR_RDONLY;
-    return op->a & CELL_SYSTEM
+    return op->flags & CELL_SYSTEM
                ? set_tree(open_tree(AT_FDCWD, op->source, AT_SYMLINK_NOFOLLOW), attributes, -1)
                : clone_named(op, attributes);
 }
 
 static long bind_tree(const struct state *state, const struct cell_op *op)
 {
-    long tree = op->a & CELL_TAKEN ? state->taken[op - state->ops] : clone_source(op);
+    long tree = op->flags & CELL_TAKEN ? state->taken[op - state->ops] : clone_source(op);
     return attach(state, tree, op);
 }
 
@@ -255,17 +259,18 @@ static long lower(struct state *state, const struct cell_op *op)
 
 static long mount_proc(const struct state *state, const struct cell_op *op)
 {
-    if (op->a & CELL_TAKEN)
+    if (op->flags & CELL_TAKEN)
         return attach(state, state->taken[op - state->ops], op);
     return mount_new(state, "proc", PROC_ATTRIBUTES, op->source, op);
 }
 
-/* The mounts that are made from what cannot be reached, or not be asked for, in the ground. */
+/* Create the mounts whose sources cannot be reached, or that cannot be created, from within the
+ * namespace of the base mounts. */
 static long take_mounts(struct state *state)
 {
     for (uint32_t i = 0; i < state->count; i++) {
         const struct cell_op *op = &state->ops[i];
-        if ((op->kind != CELL_BIND && op->kind != CELL_PROC) || !(op->a & CELL_TAKEN))
+        if ((op->kind != CELL_BIND && op->kind != CELL_PROC) || !(op->flags & CELL_TAKEN))
             continue;
         long mount = op->kind == CELL_PROC ? new_mount("proc", op->source, PROC_ATTRIBUTES)
                                            : clone_source(op);
@@ -278,7 +283,7 @@ static long take_mounts(struct state *state)
     return 0;
 }
 
-static long join_ground(struct state *state)
+static long join_base_mounts(struct state *state)
 {
     const struct cell_way *way = state->way;
     long ret = take_mounts(state);
@@ -288,7 +293,7 @@ static long join_ground(struct state *state)
             *state->failed = way->builder->failed;
     }
     if (ret == 0)
-        ret = sys2(__NR_setns, way->ground, CLONE_NEWNS);
+        ret = sys2(__NR_setns, way->base_mounts, CLONE_NEWNS);
     if (ret == 0 && way->copy)
         ret = sys1(__NR_unshare, CLONE_NEWNS);
     if (ret < 0)
@@ -298,8 +303,8 @@ static long join_ground(struct state *state)
     return root < 0 ? root : 0;
 }
 
-/* Where something is to be made: the folder, and *name in it. Not through a link where somebody
- * else may have put one; there *opened is the folder, to be closed. */
+/* Find the directory in which to create an entry, and its *name there. If the path may contain
+ * foreign symlinks, none is followed, and the caller closes the directory in *opened. */
 static long find_parent(const struct state *state, const char *target, bool careful,
                         const char **name, long *opened)
 {
@@ -324,23 +329,23 @@ static long find_parent(const struct state *state, const char *target, bool care
 static long make_file(const struct state *state, const struct cell_op *op)
 {
     const char *name;
-    long opened, parent = find_parent(state, op->target, op->c, &name, &opened);
+    long opened, parent = find_parent(state, op->target, op->make.foreign, &name, &opened);
     if (parent < 0)
         return parent;
     long fd = sys4(__NR_openat, parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                   op->a);
+                   op->make.mode);
     if (opened >= 0)
         sys1(__NR_close, opened);
     if (fd < 0)
         return fd;
-    long n = op->b ? sys3(__NR_write, fd, op->source, op->b) : 0;
+    long n = op->make.len ? sys3(__NR_write, fd, op->source, op->make.len) : 0;
     sys1(__NR_close, fd);
-    if (n >= 0 && (uint64_t)n != op->b)
+    if (n >= 0 && (uint64_t)n != op->make.len)
         n = -ENOSPC;
     return n < 0 ? n : 0;
 }
 
-/* The host's own device, if it is the one that was meant. */
+/* Open the host's device, if it has the expected device number. */
 static long open_device(const struct cell_op *op)
 {
     struct statx st;
@@ -351,7 +356,7 @@ static long open_device(const struct cell_op *op)
         return fd;
     long ret = sys5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE, &st);
     if (ret == 0 && ((st.stx_mode & 0170000) != 0020000 ||
-                     ((uint64_t)st.stx_rdev_major << 8 | st.stx_rdev_minor) != op->b))
+                     ((uint64_t)st.stx_rdev_major << 8 | st.stx_rdev_minor) != op->device))
         ret = -ENODEV;
     if (ret < 0)
         sys1(__NR_close, fd);
@@ -361,26 +366,30 @@ static long open_device(const struct cell_op *op)
 static long make_node(const struct state *state, const struct cell_op *op)
 {
     long ret = -EPERM;
-    if (op->a & CELL_MAKE)
-        ret = sys4(__NR_mknodat, state->root, op->target, 0020666, op->b);
+    if (op->flags & CELL_MAKE)
+        ret = sys4(__NR_mknodat, state->root, op->target, 0020666, op->device);
     if (ret != -EPERM)
         return ret;
-    const struct cell_op place = {.target = op->target, .a = 0644};
+    const struct cell_op place = {.target = op->target, .make.mode = 0644};
     long device = open_device(op);
     if (device < 0)
         return device;
     ret = make_file(state, &place);
     if (ret == 0)
-        ret = attach(state, set_tree(open_tree(device, "", AT_EMPTY_PATH), MOUNT_ATTR_NOSUID, -1),
+        /* The mount is read-only, the device is not: a guest with the id of root owns the host's
+         * node. */
+        ret = attach(state,
+                     set_tree(open_tree(device, "", AT_EMPTY_PATH),
+                              MOUNT_ATTR_NOSUID | MOUNT_ATTR_RDONLY, -1),
                      op);
     sys1(__NR_close, device);
     return ret;
 }
 
-/* What is not there needs no cover. */
+/* A target that does not exist needs no cover. */
 static long cover(const struct state *state, const struct cell_op *op)
 {
-    if (op->a & CELL_SEALED) {
+    if (op->flags & CELL_SEALED) {
         long done = sys5(__NR_mount, op->source, op->target, 0, 0x1000 /* MS_BIND */, 0);
         return done == -ENOENT ? 0 : done;
     }
@@ -392,13 +401,13 @@ static long cover(const struct state *state, const struct cell_op *op)
     return ret == -ENOENT ? 0 : ret;
 }
 
-static long make_folder(const struct state *state, const struct cell_op *op)
+static long make_dir(const struct state *state, const struct cell_op *op)
 {
     const char *name;
-    long opened, parent = find_parent(state, op->target, op->b, &name, &opened);
+    long opened, parent = find_parent(state, op->target, op->make.foreign, &name, &opened);
     if (parent < 0)
         return parent;
-    long ret = sys3(__NR_mkdirat, parent, name, op->a & PERMISSIONS);
+    long ret = sys3(__NR_mkdirat, parent, name, op->make.mode & PERMISSIONS);
     if (opened >= 0)
         sys1(__NR_close, opened);
     return ret == -EEXIST ? 0 : ret;
@@ -420,7 +429,7 @@ static long seal(const char *target)
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-/* An exec by anybody but root loses all capabilities, unless they are "ambient". */
+/* An exec by a user other than root loses all capabilities that are not ambient. */
 static long keep_capabilities(uint64_t mask)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -437,16 +446,16 @@ static long keep_capabilities(uint64_t mask)
     return ret;
 }
 
-/* The kernel's headers of the build may be older than the kernel: the fields that came later. */
+/* The kernel headers of the build may be older than the kernel and lack the last fields. */
 struct ruleset {
     uint64_t access_fs, access_net, scoped;
 };
 
 static long begin_rules(struct state *state, const struct cell_op *op)
 {
-    const struct ruleset rules = {.access_fs = op->a, .scoped = op->b};
-    /* Older kernels know fewer fields; what they do not know must not be passed at all. */
-    uint64_t size = op->b ? sizeof rules : sizeof rules.access_fs;
+    const struct ruleset rules = {.access_fs = op->rules.access, .scoped = op->rules.scopes};
+    /* An older kernel has fewer fields and refuses a larger size. */
+    uint64_t size = op->rules.scopes ? sizeof rules : sizeof rules.access_fs;
     long fd = sys3(__NR_landlock_create_ruleset, &rules, size, 0);
     state->rules = (int)fd;
     return fd < 0 ? fd : 0;
@@ -454,12 +463,15 @@ static long begin_rules(struct state *state, const struct cell_op *op)
 
 static long allow(const struct state *state, const struct cell_op *op)
 {
-    long fd = sys4(__NR_openat, AT_FDCWD, op->source, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0);
+    long fd = op->fd;
+    if (op->fd < 0)
+        fd = sys4(__NR_openat, AT_FDCWD, op->source, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0);
     if (fd < 0)
         return fd;
-    const struct landlock_path_beneath_attr rule = {op->a, (int)fd};
+    const struct landlock_path_beneath_attr rule = {op->rules.access, (int)fd};
     long ret = sys4(__NR_landlock_add_rule, state->rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
-    sys1(__NR_close, fd);
+    if (op->fd < 0)
+        sys1(__NR_close, fd);
     return ret;
 }
 
@@ -469,13 +481,21 @@ static long keep_rules(const struct state *state, int slot)
     return ret < 0 ? ret : sys1(__NR_close, state->rules);
 }
 
+/* A new UTS namespace inherits the names of its parent. The second one is the NIS domain. */
+static long set_names(const char *host)
+{
+    static const char none[] = "(none)";
+    long ret = sys2(__NR_sethostname, host, text_length(host));
+    return ret < 0 ? ret : sys2(__NR_setdomainname, none, sizeof none - 1);
+}
+
 static long run_one(struct state *state, const struct cell_op *op)
 {
     switch ((enum cell_kind)op->kind) {
     case CELL_MAP_SELF:
         return map_self(op);
     case CELL_JOIN:
-        return join_ground(state);
+        return join_base_mounts(state);
     case CELL_PRIVATE:
         return sys5(__NR_mount, 0, "/", 0, 0x44000 /* MS_REC | MS_PRIVATE */, 0);
     case CELL_ROOT:
@@ -484,8 +504,8 @@ static long run_one(struct state *state, const struct cell_op *op)
         return make_host_root(state);
     case CELL_ROOT_HERE:
         return take_root(state);
-    case CELL_FOLDER:
-        return make_folder(state, op);
+    case CELL_DIR:
+        return make_dir(state, op);
     case CELL_LINK:
         return sys3(__NR_symlinkat, op->source, state->root, op->target);
     case CELL_FILE:
@@ -502,14 +522,16 @@ static long run_one(struct state *state, const struct cell_op *op)
         return cover(state, op);
     case CELL_TMPFS:
         return mount_new(state, "tmpfs",
-                         op->a & CELL_DEVICES ? MOUNT_ATTR_NOSUID
-                                              : MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+                         op->flags & CELL_DEVICES ? MOUNT_ATTR_NOSUID
+                                                  : MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
                          op->source, op);
     case CELL_PROC:
         return mount_proc(state, op);
     case CELL_PTS:
         return mount_new(state, "devpts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
                          "ptmxmode=0666,mode=0620,max=64", op);
+    case CELL_COUNTERS:
+        return bound_counters();
     case CELL_PIVOT:
         return pivot();
     case CELL_SEAL:
@@ -517,13 +539,13 @@ static long run_one(struct state *state, const struct cell_op *op)
     case CELL_LOOPBACK:
         return loopback_up();
     case CELL_NETWORK:
-        return holder_join_network(state->way->holder, op->fd);
+        return ns_child_join_network(state->way->helper, op->fd);
     case CELL_CHDIR:
         return sys1(__NR_chdir, op->source);
     case CELL_HOSTNAME:
-        return sys2(__NR_sethostname, op->source, text_length(op->source));
+        return set_names(op->source);
     case CELL_KEEP_CAPS:
-        return keep_capabilities(op->a);
+        return keep_capabilities(op->capabilities);
     case CELL_RULES:
         return begin_rules(state, op);
     case CELL_ALLOW:
@@ -531,7 +553,7 @@ static long run_one(struct state *state, const struct cell_op *op)
     case CELL_KEEP_RULES:
         return keep_rules(state, op->fd);
     }
-    return -ENOSYS; /* an operation that is not known must not be skipped */
+    return -ENOSYS; /* an unknown operation must not be skipped */
 }
 
 long cell_run(const struct cell_op *ops, uint32_t count, enum cell_part part,
@@ -547,7 +569,8 @@ long cell_run(const struct cell_op *ops, uint32_t count, enum cell_part part,
     for (uint32_t i = 0; i < CELL_OPS_MAX; i++)
         state.taken[i] = -EBADF;
     long ret = count > CELL_OPS_MAX ? -E2BIG : 0;
-    long mask = sys1(__NR_umask, 0); /* modes are as the plan says; the guest gets the caller's */
+    /* Modes are exactly as planned; the guest keeps the umask of the caller. */
+    long mask = sys1(__NR_umask, 0);
     for (uint32_t i = 0; i < count && ret >= 0; i++) {
         if (ops[i].part != part)
             continue;

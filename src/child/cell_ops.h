@@ -1,14 +1,19 @@
-/* Building the cell: the operations between the clone of init and its exec, in the new namespaces.
- * Made by lib/view.c and lib/cell.c, executed by cell_run() in a child that shares the supervisor's
- * memory: raw system calls on memory prepared before, nothing else.
+/* SPDX-License-Identifier: MIT */
+/* The operations that build a cell. They run between the clone of init and its exec, in the new
+ * namespaces.
  *
- * They are in two parts where that is possible. The ground, which is the same for many runs and has
- * nothing that a guest may write to, is made by a process of its own (ground.h) in a mount
- * namespace of its own; the part of the run is laid on that, or on a copy of it.
+ * lib/cell/view.c and lib/cell/cell.c create them; cell_run() executes them in a child that shares
+ * the supervisor's memory. It may only make raw system calls on memory that was prepared before the
+ * clone.
  *
- * Paths in the new root are relative to it and never follow links: what the guest of an earlier run
- * left in a work folder cannot redirect a mount. Sources are absolute and free of links, and must
- * still be the file that the plan looked at. */
+ * Where possible, the operations come in two parts. The base mounts, which are the same for many
+ * runs and contain nothing that a guest may write to, are built by a separate process in its own
+ * mount namespace (mount_builder.h). The operations of the run are applied on top of them, or on
+ * top of a copy.
+ *
+ * Paths in the new root are relative to it and never follow symlinks, so that a symlink left by the
+ * guest of an earlier run cannot redirect a mount. Source paths are absolute, contain no symlinks,
+ * and must still lead to the file that the plan examined. */
 #ifndef CHILD_CELL_H
 #define CHILD_CELL_H
 
@@ -18,68 +23,86 @@
 #include "ns_child.h"
 
 enum cell_kind {
-    CELL_MAP_SELF = 1, /* source: the line for uid_map, target: for gid_map */
-    CELL_JOIN,         /* become part of the ground's mount namespace, or of a copy of it */
-    CELL_PRIVATE,      /* no mount propagates to the host or from it */
-    CELL_ROOT,         /* an empty root in memory; source: mount options */
-    CELL_ROOT_HOST,    /* all of the host's, read-only */
-    CELL_ROOT_HERE,    /* the one that there is: in a fork of a template */
-    CELL_FOLDER,       /* target; a: mode; b: not all above it is ours */
-    CELL_LINK,         /* target -> source */
-    CELL_FILE,       /* target; source: its bytes; a: mode; b: how many; c: not all above is ours */
-    CELL_NODE,       /* target: a device, or a mount of source; a: flags; b: its number */
-    CELL_BIND,       /* target <- source; a: flags; b, c: device and inode of the source */
-    CELL_LIFT,       /* target: keep what is mounted there, before something is mounted above it */
-    CELL_LOWER,      /* target: mount what was kept there, in the order of the lifts */
-    CELL_COVER,      /* target <- source, both in the new root; no target, nothing to do */
-    CELL_TMPFS,      /* target; source: mount options; a: flags */
-    CELL_PROC,       /* target; source: mount options; a: flags */
-    CELL_PTS,        /* target; a: flags */
-    CELL_PIVOT,      /* the new root becomes the root, the old one is gone */
-    CELL_SEAL,       /* target: the mount there becomes read-only */
-    CELL_CHDIR,      /* source */
-    CELL_LOOPBACK,   /* up */
-    CELL_NETWORK,    /* fd: pidfd of the holder, whose network namespace is joined */
-    CELL_HOSTNAME,   /* source */
-    CELL_KEEP_CAPS,  /* a: capabilities that init keeps over its exec, for the guest's operations */
-    CELL_RULES,      /* begin a landlock ruleset; a: file access it handles, b: scopes */
-    CELL_ALLOW,      /* source; a: access below it */
-    CELL_KEEP_RULES, /* fd: the slot that gets the ruleset, for the guest's operations */
+    CELL_MAP_SELF = 1, /* source: the line for uid_map; target: the line for gid_map */
+    CELL_JOIN,         /* join the mount namespace of the base mounts, or a copy of it */
+    CELL_PRIVATE,      /* stop mount propagation to and from the host */
+    CELL_ROOT,         /* an empty root on tmpfs; source: mount options */
+    CELL_ROOT_HOST,    /* the whole file system of the host, read-only */
+    CELL_ROOT_HERE,    /* the current root: in a fork of a template */
+    CELL_DIR,          /* target; make */
+    CELL_LINK,         /* target: the symlink; source: its contents */
+    CELL_FILE,         /* target; source: its bytes; make */
+    CELL_NODE,         /* target: a device node, or a mount of source; flags; device: its number */
+    CELL_BIND,         /* target: mount point of source; flags; device and inode of the source */
+    CELL_LIFT,         /* target: keep a copy of the mount there, before another mount covers it */
+    CELL_LOWER,        /* target: attach the next kept mount, in the order of CELL_LIFT */
+    CELL_COVER,        /* mount source over target, both in the new root, if target exists; flags */
+    CELL_TMPFS,        /* target; source: mount options; flags */
+    CELL_PROC,         /* target; source: mount options; flags */
+    CELL_COUNTERS, /* limit the per-user counters of the user namespace, before /proc is sealed */
+    CELL_PTS,      /* target; flags */
+    CELL_PIVOT,    /* make the new root the root and detach the old one */
+    CELL_SEAL,     /* target: make the mount there read-only */
+    CELL_CHDIR,    /* source */
+    CELL_LOOPBACK, /* bring the loopback device up */
+    CELL_NETWORK,  /* fd: pidfd of the namespace helper, whose network namespace init joins */
+    CELL_HOSTNAME, /* source */
+    /* capabilities that init keeps across its exec, for the operations of the guest */
+    CELL_KEEP_CAPS,
+    CELL_RULES, /* create a landlock ruleset; rules: the file access and scopes that it handles */
+    CELL_ALLOW, /* rules: the access allowed below source, or below the open slot fd */
+    CELL_KEEP_RULES, /* fd: the slot that receives the ruleset, for the operations of the guest */
 };
 
 enum cell_flag {
     CELL_READ_ONLY = 1,
-    CELL_DEVICES = 2,  /* devices work on this mount */
-    CELL_OURS = 4,     /* all above the target was made by us: no link can be in the way */
-    CELL_SYSTEM = 8,   /* the source is the system's, and not to be compared */
-    CELL_OWNER = 16,   /* fd: the user namespace that gives its files to the guest */
-    CELL_MAKE = 32,    /* a device: make it, if that is allowed */
-    CELL_TAKEN = 64,   /* the mount is made before CELL_JOIN, which leaves what it is made from */
-    CELL_SEALED = 128, /* the source is on a mount that is as this one has to be */
+    CELL_DEVICES = 2, /* device nodes work on this mount */
+    CELL_OURS = 4,    /* brig created every component above the target: none can be a symlink */
+    CELL_SYSTEM = 8,  /* the source belongs to the system and is not compared with the plan */
+    CELL_IDMAP = 16,  /* fd: the user namespace that maps the owner of its files to the guest */
+    CELL_MAKE = 32,   /* create the device node if the kernel permits it */
+    /* The mount is created before CELL_JOIN, which leaves the namespace of its source. */
+    CELL_TAKEN = 64,
+    CELL_SEALED = 128, /* the mount of the source already has all required attributes */
 };
 
-enum cell_part { CELL_PART_RUN, CELL_PART_GROUND };
+enum cell_part { CELL_PART_RUN, CELL_PART_BASE };
 
 #define CELL_OPS_MAX   225
 #define CELL_LIFTS_MAX 32
 
 struct cell_op {
     uint32_t kind, part;
-    int32_t fd; /* slot */
+    int32_t fd; /* slot number */
     const char *source, *target;
-    uint64_t a, b, c;
+    union {
+        uint64_t words[3];  /* all operands, for a request to a template */
+        struct {            /* operands of mounts */
+            uint64_t flags; /* enum cell_flag */
+            uint64_t device, inode;
+        };
+        struct {
+            uint64_t mode, len; /* len: size of a file */
+            uint64_t foreign;   /* the path may contain symlinks that brig did not create */
+        } make;
+        struct {
+            uint64_t access, scopes;
+        } rules;
+        uint64_t capabilities;
+    };
 };
 
-/* Where the operations of a run lead through. */
+/* The processes and namespaces that the operations of a run refer to. */
 struct cell_way {
-    const struct holder *holder;   /* what CELL_NETWORK joins */
-    const struct builder *builder; /* at work on the ground; NULL: it is there already */
-    int ground;                    /* the mount namespace that CELL_JOIN joins */
-    bool copy;                     /* not that one itself: other runs use it as well */
+    const struct ns_child *helper; /* its network namespace is joined by CELL_NETWORK */
+    /* The process that is building the base mounts; NULL if they exist already. */
+    const struct builder *builder;
+    int base_mounts; /* the mount namespace that CELL_JOIN joins */
+    bool copy;       /* copy it first, because other runs use it too */
 };
 
-/* Execute those of one part in order. Returns 0, or -errno with *failed the index of the one that
- * failed, which may be one of the ground. There are at most CELL_OPS_MAX. */
+/* Execute the operations of one part in order. Returns 0, or -errno with *failed set to the index
+ * of the failed operation, which may belong to the base mounts. `count` is at most CELL_OPS_MAX. */
 long cell_run(const struct cell_op *ops, uint32_t count, enum cell_part part,
               const struct cell_way *way, uint32_t *failed);
 

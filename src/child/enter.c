@@ -1,4 +1,5 @@
-/* From clone to the exec of init. */
+/* SPDX-License-Identifier: MIT */
+/* The child between the supervisor's clone and the exec of init. */
 #include "enter.h"
 
 #include <linux/fcntl.h>
@@ -8,11 +9,11 @@
 
 static long place(struct enter *enter)
 {
-    if (enter->way.ground >= 0) {
-        long ground = sys3(__NR_fcntl, enter->way.ground, F_DUPFD_CLOEXEC, enter->count);
-        if (ground < 0)
-            return ground;
-        enter->way.ground = (int)ground;
+    if (enter->way.base_mounts >= 0) {
+        long base_mounts = sys3(__NR_fcntl, enter->way.base_mounts, F_DUPFD_CLOEXEC, enter->count);
+        if (base_mounts < 0)
+            return base_mounts;
+        enter->way.base_mounts = (int)base_mounts;
     }
     return place_fds(enter->fds, enter->scratch, enter->count, &enter->init);
 }
@@ -37,19 +38,19 @@ static int child(void *arg)
 
 long enter_init(struct enter *enter, int *pidfd)
 {
-    int init = enter->init,
-        ground = enter->way.ground; /* the child changes its copies, which are ours */
+    /* The child overwrites these two in the shared memory. */
+    int init = enter->init, base_mounts = enter->way.base_mounts;
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | enter->clone_flags,
         .pidfd = (uint64_t)(uintptr_t)pidfd,
-        .exit_signal = 17, /* SIGCHLD; exec would set it anyway */
+        .exit_signal = 17, /* SIGCHLD; exec sets it in any case */
         .stack = (uint64_t)(uintptr_t)enter->stack,
         .stack_size = enter->stack_size,
     };
     enter->ret = 0;
     long pid = sys_clone_call(&args, child, enter);
     enter->init = init;
-    enter->way.ground = ground;
+    enter->way.base_mounts = base_mounts;
     if (pid < 0) {
         enter->step = "clone";
         enter->ret = pid;

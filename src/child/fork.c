@@ -1,4 +1,5 @@
-/* From a fork of a template to init and guest. */
+/* SPDX-License-Identifier: MIT */
+/* Turns a fork of a template into the init and the guest of a cell. */
 #include "fork.h"
 
 #include <linux/close_range.h>
@@ -14,7 +15,7 @@
 
 #define STACK_SIZE 4096
 
-/* As the C library has it registered; they are the same for every version of that. */
+/* The values with which every version of the C library registers its rseq area. */
 #define RSEQ_SIZE 32
 #if defined(__x86_64__)
 #define RSEQ_SIGNATURE 0x53053053
@@ -22,14 +23,14 @@
 #define RSEQ_SIGNATURE 0xd428bc00
 #endif
 
-/* ---- the way to a guest -------------------------------------------------------------------- */
+/* ---- from fork to guest -------------------------------------------------------------------- */
 
 static int leave(void *arg)
 {
     return 0;
 }
 
-/* A process that only takes number 2. */
+/* Create a process only to use up pid 2. */
 static long skip_number(void)
 {
     static char stack[STACK_SIZE] __attribute__((aligned(16)));
@@ -43,10 +44,10 @@ static long skip_number(void)
     return pid < 0 ? pid : sys4(__NR_wait4, pid, 0, __WALL, 0);
 }
 
-/* Clone a process that shares our memory, and leave that to it by an exec of our own: the child has
- * the memory, and the stack that we are on, and nothing had to be copied. Between the two calls we
- * touch no memory, which is why C cannot say this. Returns in the child only; who cannot do the
- * exec exits, and the namespace with it. */
+/* Clone a process that shares our memory, then leave this memory to it by an exec of init. The
+ * child keeps the memory and the current stack, and nothing is copied. This is assembly because the
+ * parent may not touch memory between the two calls. Returns only in the child. If the exec fails,
+ * the parent exits, which ends the pid namespace. */
 static void leave_memory_to_child(int *thread_id, int image, const char *path, char *const *argv,
                                   char *const *envp)
 {
@@ -56,7 +57,7 @@ static void leave_memory_to_child(int *thread_id, int image, const char *path, c
 #if defined(__x86_64__)
     register long rax __asm__("rax") = __NR_clone;
     register long rdi __asm__("rdi") = flags;
-    register long rsi __asm__("rsi") = 0; /* the stack that we are on */
+    register long rsi __asm__("rsi") = 0; /* the current stack */
     register long rdx __asm__("rdx") = 0;
     register void *r10 __asm__("r10") = thread_id;
     register long r8 __asm__("r8") = 0;
@@ -132,7 +133,8 @@ static void fail(uint32_t op, long ret, bool of_cell)
     sys1(__NR_exit_group, 1);
 }
 
-/* The template ignores it, so that it has nobody to wait for; init and the guest must not. */
+/* The template ignores SIGCHLD so that it need not reap its forks. Init and the guest need the
+ * default. */
 static void default_child_signal(void)
 {
     struct {
@@ -148,17 +150,18 @@ static void build_cell(struct fork_call *call)
 {
     static int scratch[SLOT_MAX + 1];
     const struct fork_request *request = call->request;
-    const struct cell_way alone = {.ground = -1};
+    const struct cell_way alone = {.base_mounts = -1};
     uint32_t failed = 0;
     default_child_signal();
     long ret = place_fds(call->fds, scratch, request->slot_count, &call->fds[request->slot_count]);
-    /* Nothing of what the template has open is for its children, not even until they are asked. */
+    /* The forks inherit none of the file descriptors that the template has open, not even until the
+     * exec. */
     if (ret == 0)
         ret = sys3(__NR_dup3, call->fds[request->slot_count], request->slot_count, O_CLOEXEC);
     if (ret >= 0)
         ret = sys3(__NR_close_range, request->slot_count + 1, ~0u, 0);
     if (ret < 0)
-        sys1(__NR_exit_group, 1); /* there is no socket yet to tell it on */
+        sys1(__NR_exit_group, 1); /* there is no socket yet to report on */
     ret = cell_run(call->ops, request->cell_op_count, CELL_PART_RUN, &alone, &failed);
     if (ret < 0)
         fail(failed, ret, true);
@@ -169,8 +172,9 @@ static void build_cell(struct fork_call *call)
 
 /* ---- the guest's part ---------------------------------------------------------------------- */
 
-/* The streams, the result channel, and until the job is there, the socket that it comes by. What
- * runs next is what the template had loaded: the sockets and groups of init are not for that. */
+/* Keep stdin, stdout and stderr, the result channel, and the socket that the job arrives on. The
+ * guest continues in code that the template loaded, which must not reach init's sockets and
+ * cgroups. */
 static long keep_descriptors(bool channel)
 {
     long ret = channel ? sys3(__NR_dup3, SLOT_CHANNEL, GUEST_CHANNEL, 0) : 0;
@@ -186,7 +190,8 @@ static void become_guest(struct fork_call *call)
     long ret = sys0(__NR_getpid) == FORKED_PID ? 0 : -ECHILD;
     if (ret == 0 && call->robust)
         sys2(__NR_set_robust_list, call->robust, call->robust_size);
-    /* The kernel takes a clone that shares memory for a thread, which has to register itself. */
+    /* The kernel treats a clone that shares memory as a thread, which has to register its own rseq
+     * area. */
     if (ret == 0 && call->rseq)
         ret = sys4(__NR_rseq, call->rseq, RSEQ_SIZE, 0, RSEQ_SIGNATURE);
     if (ret == 0)

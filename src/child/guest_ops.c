@@ -1,4 +1,6 @@
-/* Executing operations: raw system calls on memory prepared before, nothing else. */
+/* SPDX-License-Identifier: MIT */
+/* Executes the operations of a guest, for init.c and fork.c. It may only make raw system calls on
+ * memory that was prepared before. */
 #include "guest_ops.h"
 
 #include <linux/capability.h>
@@ -10,11 +12,12 @@
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 
+#include "counters.h"
 #include "plain_text.h"
 
-/* "0" names the writing thread itself. Writing that to `tasks` moves only this thread, which the
- * kernel does without its global lock: 30 µs where a pid in cgroup.procs costs an RCU grace period
- * of 7,000. The process has one thread yet, so the thread is the process. */
+/* "0" stands for the writing thread. Writing it to `tasks` moves only this thread, which the kernel
+ * does without its global lock: 30 µs, while a pid written to cgroup.procs costs an RCU grace
+ * period of 7,000 µs. The process has only one thread at this point. */
 static long join_group(int fd)
 {
     long n = sys3(__NR_write, fd, "0", 1);
@@ -23,8 +26,8 @@ static long join_group(int fd)
 
 static long set_rlimit(const struct op *op)
 {
-    struct rlimit64 limit = {op->b, op->c};
-    return sys4(__NR_prlimit64, 0, op->a, &limit, 0);
+    struct rlimit64 limit = {op->rlimit.soft, op->rlimit.hard};
+    return sys4(__NR_prlimit64, 0, op->rlimit.resource, &limit, 0);
 }
 
 static long set_user(uint64_t uid, uint64_t gid)
@@ -35,20 +38,20 @@ static long set_user(uint64_t uid, uint64_t gid)
     return ret < 0 ? ret : sys3(__NR_setresuid, uid, uid, uid);
 }
 
-/* The kernel takes a map of one's own id from anybody, if setgroups is given up. */
+/* The kernel accepts a map of its own id from any process that has denied setgroups. */
 static long map_ids(const struct op *op)
 {
     char map[2 * NUMBER_MAX + 4];
-    char *end = put_text(put_number(map, op->b), " ");
-    put_text(put_number(end, op->a), " 1");
+    char *end = put_text(put_number(map, op->user.inner_id), " ");
+    put_text(put_number(end, op->user.host_id), " 1");
     long ret = write_path("/proc/self/setgroups", "deny");
     if (ret == 0)
         ret = write_path("/proc/self/uid_map", map);
     return ret < 0 ? ret : write_path("/proc/self/gid_map", map);
 }
 
-/* The change of user takes the capabilities out of effect, and hosts that forbid user namespaces to
- * ordinary users look at those. */
+/* Change the user and keep the capabilities. Changing the user clears the effective set, and hosts
+ * that forbid user namespaces to unprivileged users check that set. */
 static long become(uint64_t id)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -65,11 +68,11 @@ static long become(uint64_t id)
     return sys2(__NR_capset, &header, caps);
 }
 
-/* The memory is still init's, which nobody may look at, and so the files in /proc that have to be
- * written are nobody's: for this moment, in which the cell has no other process, they are ours. */
+/* The process still shares init's memory, which is not dumpable, so its own files in /proc are not
+ * writable. It is made dumpable only for the id maps, while the cell has no other process. */
 static long new_user(const struct op *op)
 {
-    long ret = become(op->a);
+    long ret = become(op->user.host_id);
     if (ret == 0)
         ret = sys1(__NR_unshare, CLONE_NEWUSER);
     if (ret == 0)
@@ -80,56 +83,40 @@ static long new_user(const struct op *op)
     return ret < 0 ? ret : hidden;
 }
 
-/* What is counted per user is counted for the owner of the namespace as well, who may have other
- * runs: one run gets a part of it. No namespaces below this one, whatever the filter says. */
-static long bound_counters(void)
-{
-    static const struct {
-        const char *path, *value;
-    } counters[] = {
-        {"/proc/sys/user/max_user_namespaces", "0"},
-        {"/proc/sys/user/max_inotify_instances", "32"},
-        {"/proc/sys/user/max_inotify_watches", "16384"},
-    };
-    for (uint32_t i = 0; i < sizeof counters / sizeof *counters; i++) {
-        long ret = write_path(counters[i].path, counters[i].value);
-        if (ret < 0 && ret != -ENOENT) /* a kernel that does not count it */
-            return ret;
-    }
-    return 0;
-}
-
 static long drop_bounding_set(void)
 {
     for (int i = 0; i < 64; i++) {
         long ret = sys5(__NR_prctl, PR_CAPBSET_DROP, i, 0, 0, 0);
         if (ret == -EINVAL && i > CAP_AUDIT_READ)
-            return 0; /* past the last one that the kernel knows */
+            return 0; /* past the last capability that the kernel knows */
         if (ret < 0)
             return ret;
     }
     return 0;
 }
 
-/* Nothing now, and no way to get any at an exec, whatever the uid is called in here. The user, if
- * one is to be changed to, between the steps that need capabilities and the one that drops them. */
+/* Drop all capabilities, and every way to regain them at an exec, even as uid 0. The change of user
+ * comes after the steps that need capabilities and before the final capset. */
 static long drop_capabilities(const struct op *op)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}};
     long ret = 0;
-    if (!op->b)
+    if (!op->drop.has_none)
         ret = drop_bounding_set();
-    if (ret == 0 && !op->b)
+    if (ret == 0 && !op->drop.has_none)
         ret = sys5(__NR_prctl, PR_SET_SECUREBITS, SECURE_ALL_BITS | SECURE_ALL_LOCKS, 0, 0, 0);
     if (ret == 0)
         ret = sys5(__NR_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-    if (ret == 0 && op->a)
-        ret = set_user(op->a, op->a);
+    if (ret == 0 && op->drop.ids)
+        ret = set_user((uint32_t)op->drop.ids, op->drop.ids >> 32);
+    if (ret == 0 && op->drop.stay_root)
+        ret = set_user(0, 0);
     return ret < 0 ? ret : sys2(__NR_capset, &header, none);
 }
 
-/* Compiled from the tables when brig was built: a run pays only for the kernel's own check. */
+/* Compiled from the tables when brig is built, so that a run pays only for the check by the kernel.
+ */
 static const struct sock_filter filter[] = {
 #include "seccomp_cell.inc"
 };
@@ -139,7 +126,15 @@ static const struct sock_filter degraded[] = {
 static const struct sock_filter no_sockets[] = {
 #include "seccomp_no_sockets.inc"
 };
-
+static const struct sock_filter no_unix[] = {
+#include "seccomp_no_unix.inc"
+};
+static const struct sock_filter no_truncate[] = {
+#include "seccomp_no_truncate.inc"
+};
+static const struct sock_filter root[] = {
+#include "seccomp_root.inc"
+};
 static const struct sock_filter template[] = {
 #include "seccomp_template.inc"
 };
@@ -182,10 +177,16 @@ static long run_one(const struct op *op)
         return install_filter(degraded, sizeof degraded);
     case OP_NO_SOCKETS:
         return install_filter(no_sockets, sizeof no_sockets);
+    case OP_NO_UNIX:
+        return install_filter(no_unix, sizeof no_unix);
+    case OP_NO_TRUNCATE:
+        return install_filter(no_truncate, sizeof no_truncate);
+    case OP_SECCOMP_ROOT:
+        return install_filter(root, sizeof root);
     case OP_SECCOMP_TEMPLATE:
         return install_filter(template, sizeof template);
     }
-    return -ENOSYS; /* an operation that this executor does not know must not be skipped */
+    return -ENOSYS; /* an unknown operation must not be skipped */
 }
 
 long op_run(const struct op *ops, uint32_t count, uint32_t *failed)

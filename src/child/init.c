@@ -1,20 +1,22 @@
-/* brig's init: the parent of the guest, a small program of its own without any library.
+/* SPDX-License-Identifier: MIT */
+/* brig's init: the parent of the guest, a small program without any library.
  *
- *     supervisor ──clone+exec──► init ──clone+exec──► guest ──► whatever it forks
+ *     supervisor ──clone+exec──► init ──clone+exec──► guest ──► its children
  *         ▲                        │
  *         └──── control socket ────┘  setup ►  commands ►  ◄ reports
  *
- * It starts the guest's main process, becomes the parent of everything that is orphaned below it
- * (as pid 1 of a pid namespace, or as a subreaper where there is none), reports how the main
- * process ended, and then ends all that is left. When the supervisor is gone, for whatever reason,
- * it ends everything at once: it watches both the socket and a pidfd of the supervisor, because a
- * process that the supervisor's program forked may hold a copy of the socket.
+ * It starts the main process of the guest, adopts every orphan below it (as pid 1 of a pid
+ * namespace, otherwise as a subreaper), reports how the main process ended, and then kills all
+ * processes that are left. When the supervisor dies, init kills everything at once. It watches both
+ * the socket and a pidfd of the supervisor, because a process forked by the supervisor's program
+ * may hold a copy of the socket.
  *
- * It is a separate executable, not a fork of the supervisor, so that starting a run costs the same
- * from a large process as from a small one, and so that nothing of the supervisor's memory is in
- * the guest's reach. It stays outside of the run's cgroup: no limit of the guest can hit it.
+ * Init is a separate executable and not a fork of the supervisor, so that starting a run costs the
+ * same from a large process as from a small one, and so that the guest cannot reach the
+ * supervisor's memory. It stays outside of the run's cgroup: no limit of the guest affects it.
  *
- * argv: "brig-init", the path to execute, the guest's argv. envp: the guest's environment. */
+ * argv: "brig-init", the path to execute, the argv of the guest. envp: the environment of the
+ * guest. */
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/errno.h>
@@ -24,16 +26,19 @@
 #include <linux/resource.h>
 #include <linux/signal.h>
 #include <linux/signalfd.h>
+#include <linux/time_types.h>
 #include <linux/wait.h>
 
 #include <stdbool.h>
 
 #include "job.h"
+#include "netcount.h"
 #include "protocol.h"
+#include "removal.h"
 #include "plain_text.h"
 #include "tree.h"
 
-/* From the C library's headers, which the kernel's do not have. */
+/* Defined by the C library but not by the kernel headers. */
 #define MSG_DONTWAIT 0x40
 #define MSG_NOSIGNAL 0x4000
 
@@ -46,18 +51,18 @@ struct guest {
     const char *path;
     char **argv, **envp;
     const struct init_setup *setup;
-    uint32_t
-        failed; /* the operation that failed, and why: written by the child, memory is shared */
+    uint32_t failed; /* the failed operation; set by the child, which shares this memory */
     long ret;
-    bool joins;    /* the group itself, because the clone could not */
-    bool orphaned; /* while it was parked: the supervisor is gone */
+    bool joins;    /* the guest joins its cgroup itself, because clone3 is blocked */
+    bool orphaned; /* the supervisor died while the guest was parked */
 };
 
 static struct init_setup setup;
 static struct tree_node tree[TREE_MAX];
 static char guest_stack[32768] __attribute__((aligned(16)));
+static bool expired; /* init ended the run at the deadline, because the supervisor did not */
 
-/* The compiler calls these two for structs. */
+/* The compiler emits calls to these two for structs. */
 void *memset(void *to, int value, size_t len);
 void *memcpy(void *to, const void *from, size_t len);
 
@@ -80,8 +85,8 @@ static void block_signals(uint64_t mask)
     sys4(__NR_rt_sigprocmask, SIG_SETMASK, &mask, 0, sizeof mask);
 }
 
-/* What the supervisor's caller ignored is still ignored here, and would be in the guest. SIGCHLD
- * most of all: with it ignored, nobody would tell us that the guest has ended. */
+/* Signals that the supervisor's caller ignored are still ignored here, and would be in the guest.
+ * With SIGCHLD ignored, init would not learn that the guest has ended. */
 static void default_signals(void)
 {
     struct {
@@ -96,10 +101,10 @@ static void default_signals(void)
 
 /* ---- the guest's side of the clone --------------------------------------------------------- */
 
-/* Where clone3 is hidden, which alone could have cloned into it. */
-static long join_group(int folder)
+/* Join the cgroup where clone3 is blocked: only clone3 can clone into a cgroup. */
+static long join_group(int dir)
 {
-    long fd = sys4(__NR_openat, folder, "cgroup.procs", O_WRONLY | O_CLOEXEC, 0);
+    long fd = sys4(__NR_openat, dir, "cgroup.procs", O_WRONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
     long n = sys3(__NR_write, fd, "0", 1);
@@ -107,8 +112,8 @@ static long join_group(int folder)
     return n < 0 ? n : 0;
 }
 
-/* Init waits for us like for any clone that shares its memory, so it is we who have to see that the
- * supervisor is gone. Nothing of the cell's guest has run yet. */
+/* Init waits for this process as for any CLONE_VFORK child, so the process itself has to notice
+ * that the supervisor is gone. No code of the guest has run yet. */
 static long wait_for_job(struct guest *guest)
 {
     const struct init_report parked = {.kind = REPORT_PARKED};
@@ -117,7 +122,8 @@ static long wait_for_job(struct guest *guest)
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
     };
     struct job job;
-    long ret = sys3(__NR_close_range, SLOT_CHANNEL + 1, ~0u, 0); /* room for one more */
+    /* Makes room for a passed file descriptor. */
+    long ret = sys3(__NR_close_range, SLOT_CHANNEL + 1, ~0u, 0);
     if (ret == 0)
         ret = sys6(__NR_sendto, SLOT_CONTROL, (long)&parked, sizeof parked, MSG_NOSIGNAL, 0, 0);
     if (ret < 0)
@@ -135,8 +141,8 @@ static long wait_for_job(struct guest *guest)
     return 0;
 }
 
-/* The streams, the result channel where the control socket was, and a template's socket behind it:
- * all else closes with the exec. */
+/* Keep stdin, stdout and stderr, the result channel in place of the control socket, and after it
+ * the socket of a template. All others close at the exec. */
 static long keep_descriptors(const struct init_setup *asked)
 {
     int next = 3;
@@ -195,15 +201,15 @@ static long start_guest(struct guest *guest)
         guest->failed = REPORT_OP_CLONE;
         guest->ret = pid;
     }
-    if (guest->ret == 0 && guest->failed == REPORT_OP_JOB) /* killed while it was parked */
+    if (guest->ret == 0 && guest->failed == REPORT_OP_JOB) /* killed while parked */
         guest->ret = -ECANCELED;
     return guest->ret < 0 ? guest->ret : pid;
 }
 
 /* ---- reports ------------------------------------------------------------------------------- */
 
-/* Never waits: a supervisor that does not read is not worth hanging for, and the few reports of a
- * run always fit the socket's buffer. */
+/* Send without blocking: init must not hang on a supervisor that does not read, and the few reports
+ * of a run always fit into the socket buffer. */
 static void send_report(const struct init_report *report)
 {
     for (int round = 0; round < 3; round++) { /* the kernel may be short of memory for a moment */
@@ -213,7 +219,7 @@ static void send_report(const struct init_report *report)
     }
 }
 
-/* A zombie still has its name. */
+/* Read the name of a process, which a zombie still has. */
 static void read_comm(int pid, char comm[16])
 {
     char path[NUMBER_MAX + 16];
@@ -231,8 +237,8 @@ static void read_comm(int pid, char comm[16])
     comm[len] = 0;
 }
 
-/* "max N": what was refused so far. After this the group is held at its size, and what is refused
- * then says nothing about the limit. */
+/* Read "max N": the number of forks refused so far. After this the cgroup is held at its size, and
+ * later refusals say nothing about the limit. */
 static uint64_t forks_refused(void)
 {
     char text[32];
@@ -246,6 +252,30 @@ static uint64_t forks_refused(void)
     return count;
 }
 
+/* Count processes where no cgroup counts refused forks. The tree is counted when the main process
+ * has ended; the last pid of the namespace tells whether the tree could have reached the limit at
+ * all. */
+static void count_processes(struct init_report *report)
+{
+    char text[NUMBER_MAX];
+    const int self = (int)sys0(__NR_getpid);
+    if (!setup.pids || self != 1)
+        return;
+    long fd = sys4(__NR_openat, AT_FDCWD, "/proc/sys/kernel/ns_last_pid", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    long n = sys3(__NR_read, fd, text, sizeof text);
+    sys1(__NR_close, fd);
+    /* NOLINTNEXTLINE(clang-analyzer-core.*): the kernel filled it in */
+    for (long i = 0; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+        report->pids_made = report->pids_made * 10 + (uint64_t)(text[i] - '0');
+    if (report->pids_made <= setup.pids)
+        return;
+    long count = tree_list(self, tree, TREE_MAX);
+    for (long i = 0; i < count; i++)
+        report->pids_seen += tree_counts(&tree[i], self);
+}
+
 static void report_exit(const siginfo_t *info)
 {
     struct init_report report = {
@@ -253,10 +283,16 @@ static void report_exit(const siginfo_t *info)
         .pid = info->si_pid,
         .code = info->si_code,
         .status = info->si_status,
+        .expired = expired,
         .forks_refused = forks_refused(),
     };
+    count_processes(&report); /* at once, because the other processes may be about to end */
     if (info->si_code != CLD_EXITED)
         read_comm(info->si_pid, report.comm);
+    if (setup.counts && info->si_status != 0) {
+        report.no_routes = netcount_no_routes();
+        report.no_ports = netcount_no_ports();
+    }
     send_report(&report);
 }
 
@@ -278,11 +314,11 @@ static void report_gone(bool others)
 
 /* ---- the tree ------------------------------------------------------------------------------ */
 
-/* Returns how many were signalled, or -errno if the tree cannot be seen. */
+/* Returns the number of processes that were signalled, or -errno if the tree cannot be listed. */
 static long signal_tree(int self, int signal)
 {
     if (self == 1)
-        return sys2(__NR_kill, -1, signal); /* all of the pid namespace but ourselves */
+        return sys2(__NR_kill, -1, signal); /* every process of the pid namespace except init */
     long count = tree_list(self, tree, TREE_MAX);
     for (long i = 0; i < count; i++)
         tree_signal(&tree[i], self, signal);
@@ -293,12 +329,13 @@ static void terminate_tree(int self, int main_pid)
 {
     if (signal_tree(self, SIGTERM) < 0)
         sys2(__NR_kill, -main_pid, SIGTERM);
-    /* What is stopped has to run to see it. */
+    /* A stopped process has to run to handle SIGTERM. */
     if (signal_tree(self, SIGCONT) < 0)
         sys2(__NR_kill, -main_pid, SIGCONT);
 }
 
-/* Reap what has ended. Reports the main process. Returns 1 if there are no children left. */
+/* Reap the processes that have ended, and report the main process. Returns 1 if there are no
+ * children left. */
 static int reap(int *main_pid)
 {
     for (;;) {
@@ -308,7 +345,7 @@ static int reap(int *main_pid)
         if (ret == -ECHILD)
             return 1;
         if (ret < 0)
-            continue; /* nothing but a signal */
+            continue; /* interrupted by a signal */
         if (info.si_pid == 0)
             return 0;
         int pid = info.si_pid;
@@ -324,13 +361,13 @@ static void wait_for_child(int signals, int timeout_ms)
 {
     char info[128];
     struct pollfd poll = {.fd = signals, .events = POLLIN};
-    struct timespec timeout = {timeout_ms / 1000, (timeout_ms % 1000) * 1000000L};
+    struct __kernel_timespec timeout = {timeout_ms / 1000, (timeout_ms % 1000) * 1000000L};
     sys5(__NR_ppoll, &poll, 1, &timeout, 0, 0);
     sys3(__NR_read, signals, info, sizeof info);
 }
 
-/* Where no cgroup stops it from growing, a tree can fork faster than it is killed: stop all of it
- * first, until a look finds no process that was not there at the last one. */
+/* Without a cgroup that stops its growth, a tree can fork faster than it is killed. So stop all
+ * processes first, until two rounds count the same number. */
 static void freeze_tree(int self)
 {
     long before = -1;
@@ -347,7 +384,7 @@ static bool kill_tree(int self, int signals, int main_pid)
     bool others = false;
     if (setup.kill_fd >= 0)
         sys3(__NR_write, setup.kill_fd, &setup.kill_byte, 1);
-    int known = main_pid; /* its group is all we can name if /proc is hidden */
+    int known = main_pid; /* if /proc is hidden, only its process group can be signalled */
     for (;;) {
         if (self != 1 && setup.kill_fd < 0)
             freeze_tree(self);
@@ -360,16 +397,7 @@ static bool kill_tree(int self, int signals, int main_pid)
     }
 }
 
-static void write_file(int folder, const char *name, const char *text, size_t len)
-{
-    long fd = sys4(__NR_openat, folder, name, O_WRONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    sys3(__NR_write, fd, text, len);
-    sys1(__NR_close, fd);
-}
-
-/* Give up all rights but these, as far as we have them. */
+/* Drop all capabilities except these. */
 static void keep_rights(uint32_t permitted, uint32_t effective)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -383,77 +411,35 @@ static void keep_rights(uint32_t permitted, uint32_t effective)
     sys2(__NR_capset, &header, caps);
 }
 
-/* While the guest runs: to signal processes of another user. At the end: to remove groups of root,
- * which nobody may write to. */
+/* CAP_KILL, while the guest runs: to signal processes of another user. CAP_DAC_OVERRIDE, at the
+ * end: to remove cgroups of root in directories that are not writable. */
 #define RIGHT_TO_SIGNAL (UINT32_C(1) << CAP_KILL)
 #define RIGHT_TO_REMOVE (UINT32_C(1) << CAP_DAC_OVERRIDE)
-
-/* Up to its last part, the name of a group says whose it is. */
-static bool is_sibling(const char *name)
-{
-    uint64_t len = 0;
-    for (uint64_t i = 0; setup.group_name[i]; i++)
-        len = setup.group_name[i] == '-' ? i + 1 : len;
-    for (uint64_t i = 0; i < len; i++) {
-        if (name[i] != setup.group_name[i])
-            return false;
-    }
-    return len > 0;
-}
-
-/* The children of a template, who are dead by now, had groups of the same supervisor. Their own
- * inits have no way to those. */
-static void remove_siblings(int parent)
-{
-    static char entries[8192] __attribute__((aligned(8)));
-    struct entry { /* as getdents64 has it */
-        uint64_t inode;
-        int64_t next;
-        uint16_t size;
-        uint8_t type;
-        char name[];
-    };
-    long fd = sys4(__NR_openat, parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    for (;;) {
-        long len = fd < 0 ? 0 : sys3(__NR_getdents64, fd, entries, sizeof entries);
-        if (len <= 0)
-            break;
-        for (long at = 0; at < len;) {
-            const struct entry *entry = (const struct entry *)(entries + at);
-            if (is_sibling(entry->name))
-                sys3(__NR_unlinkat, parent, entry->name, AT_REMOVEDIR);
-            at += entry->size;
-        }
-    }
-    if (fd >= 0)
-        sys1(__NR_close, fd);
-}
 
 static void remove_groups(void)
 {
     keep_rights(RIGHT_TO_REMOVE, RIGHT_TO_REMOVE);
-    for (uint32_t i = setup.group_count; i-- > 0;) {
-        sys3(__NR_unlinkat, setup.group_parents[i], setup.group_name, AT_REMOVEDIR);
-        if (setup.template)
-            remove_siblings(setup.group_parents[i]);
-    }
-    if (setup.leaf_parent < 0)
-        return;
-    /* Undo what the supervisor did to make room: controllers off, out of the leaf, leaf gone. Where
-     * other runs of it are left, the last one succeeds. */
-    static const char off[] = "-memory -pids -cpu";
-    write_file(setup.leaf_parent, "cgroup.subtree_control", off, sizeof off - 1);
-    write_file(setup.leaf_parent, "cgroup.procs", "0", 1);
-    sys3(__NR_unlinkat, setup.leaf_parent, setup.leaf, AT_REMOVEDIR);
+    removal_run(&setup);
 }
 
-/* The end of a cell takes the kernel longer than all that is left to do for a run. Where the
- * supervisor leaves it to its keeper, it does not begin before that is done: not before the keeper
- * says so or two milliseconds are over, in which the run's memory is held. Returns true if the
- * supervisor is gone. */
+/* True if the supervisor is gone and cannot remove the cgroups. */
+static bool is_orphan(void)
+{
+    struct __kernel_timespec now = {0, 0};
+    struct pollfd polls[] = {
+        {.fd = SLOT_CONTROL, .events = 0}, /* POLLHUP */
+        {.fd = SLOT_SUPERVISOR, .events = POLLIN},
+    };
+    return sys5(__NR_ppoll, polls, 2, &now, 0, 0) > 0;
+}
+
+/* Delay the end of a pooled cell. The kernel needs longer to tear down a cell than the supervisor
+ * needs for the rest of a run. If the supervisor leaves the cell to its pool thread, init waits
+ * until the pool thread sends INIT_KILL, or for two milliseconds, and holds the memory of the run
+ * meanwhile. Returns true if the supervisor is gone. */
 static bool linger(void)
 {
-    struct timespec timeout = {0, LINGER_NS};
+    struct __kernel_timespec timeout = {0, LINGER_NS};
     struct pollfd polls[] = {
         {.fd = SLOT_CONTROL, .events = POLLIN},
         {.fd = SLOT_SUPERVISOR, .events = POLLIN},
@@ -491,7 +477,7 @@ static int open_child_signals(void)
     return (int)sys4(__NR_signalfd4, -1, &mask, sizeof mask, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Serve until the main process is gone or has to go. Returns 1 if the supervisor is dead. */
+/* Serve until the main process has ended or has to end. Returns 1 if the supervisor is dead. */
 static int serve(int self, int signals, int *main_pid)
 {
     for (int failures = 0;;) {
@@ -500,11 +486,12 @@ static int serve(int self, int signals, int *main_pid)
             {.fd = signals, .events = POLLIN},
             {.fd = SLOT_CONTROL, .events = POLLIN},
             {.fd = SLOT_SUPERVISOR, .events = POLLIN},
+            {.fd = SLOT_DEADLINE, .events = POLLIN},
         };
-        long ready = sys5(__NR_ppoll, polls, 3, 0, 0, 0);
+        long ready = sys5(__NR_ppoll, polls, 4, 0, 0, 0);
         failures = ready < 0 ? failures + 1 : 0;
         if (polls[2].revents || failures > POLL_FAILURES)
-            return 1; /* who cannot watch must not let it run on */
+            return 1; /* a run that cannot be watched must end */
         if (ready < 0)
             continue;
         if (polls[0].revents) {
@@ -513,6 +500,11 @@ static int serve(int self, int signals, int *main_pid)
         }
         if (*main_pid == 0)
             return 0;
+        /* The supervisor did not end the run at its deadline: it is stopped, or does not get CPU
+         * time. */
+        expired = polls[3].revents != 0;
+        if (expired)
+            return 0;
         if (!polls[1].revents)
             continue;
         long n = sys6(__NR_recvfrom, SLOT_CONTROL, (long)&command, 1, MSG_DONTWAIT, 0, 0);
@@ -520,12 +512,16 @@ static int serve(int self, int signals, int *main_pid)
             return 1;
         if (n == 1 && command == INIT_TERMINATE)
             terminate_tree(self, *main_pid);
+        if (n == 1 && command == INIT_STOP)
+            freeze_tree(self);
+        if (n == 1 && command == INIT_CONTINUE)
+            signal_tree(self, SIGCONT);
         if (n == 1 && command == INIT_KILL)
             return 0;
     }
 }
 
-/* What is sent to us is counted against our user, by our own limit. */
+/* Signals sent to init are charged to its user, up to init's own limit. */
 static void bound_signals(void)
 {
     struct rlimit64 limit = {64, 64};
@@ -534,8 +530,8 @@ static void bound_signals(void)
 
 static int init_main(char **argv, char **envp)
 {
-    /* The guest may run as the same user: without this it could trace init, or take the socket out
-     * of it with pidfd_getfd, and forge its own exit status. */
+    /* The guest may run as the same user. Without this it could trace init, or take the socket with
+     * pidfd_getfd and forge its own exit status. */
     sys5(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     sys5(__NR_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     sys5(__NR_prctl, PR_SET_NAME, "brig-init", 0, 0, 0);
@@ -549,7 +545,7 @@ static int init_main(char **argv, char **envp)
     long pid = setup.forked ? FORKED_PID : start_guest(&guest);
     keep_rights(RIGHT_TO_SIGNAL | RIGHT_TO_REMOVE, RIGHT_TO_SIGNAL);
     bound_signals();
-    /* The guest has its own copies. Holding ours would keep its pipes open. */
+    /* The guest has its own copies. Copies in init would keep its pipes open. */
     for (int fd = SLOT_STDIN; fd <= SLOT_STDERR; fd++)
         sys1(__NR_close, fd);
     sys1(__NR_close, SLOT_CHANNEL);
@@ -558,8 +554,8 @@ static int init_main(char **argv, char **envp)
         struct init_report report = {
             .kind = REPORT_FAILED, .op = guest.failed, .errnum = (int32_t)-guest.ret};
         send_report(&report);
-        sys5(__NR_waitid, P_ALL, 0, 0, WEXITED, 0); /* what was cloned and did not get further */
-        if (guest.orphaned)
+        sys5(__NR_waitid, P_ALL, 0, 0, WEXITED, 0); /* reap the child that failed before its exec */
+        if (guest.orphaned || is_orphan())
             remove_groups();
         return 0;
     }
@@ -567,9 +563,9 @@ static int init_main(char **argv, char **envp)
     send_report(&started);
     int main_pid = (int)pid;
     if (setup.forked)
-        reap(&main_pid); /* it may have ended before there was anybody to be told */
+        reap(&main_pid); /* it may have ended before the signalfd existed */
     int orphaned = main_pid ? serve(self, signals, &main_pid) : 0;
-    bool killed = main_pid != 0; /* who says so waits for our end */
+    bool killed = main_pid != 0; /* then the supervisor waits for init to exit */
     report_gone(kill_tree(self, signals, main_pid));
     if (!orphaned && !killed && setup.park)
         orphaned = linger();
@@ -578,7 +574,7 @@ static int init_main(char **argv, char **envp)
     return 0;
 }
 
-/* The kernel starts us with argc on top of the stack. */
+/* The kernel starts a program with argc on top of the stack. */
 __attribute__((used)) static void init_start(long *stack)
 {
     char **argv = (char **)(stack + 1);

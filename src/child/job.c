@@ -1,4 +1,5 @@
-/* Taking a job off its socket. */
+/* SPDX-License-Identifier: MIT */
+/* Receives a job from its socket; used by init and by the forks of a template. No libc. */
 #include "job.h"
 
 #include <linux/errno.h>
@@ -6,7 +7,7 @@
 
 #include "sys.h"
 
-/* From the C library's headers, which the kernel's do not have. */
+/* Defined by the C library but not by the kernel headers. */
 struct message {
     void *name;
     uint32_t name_len;
@@ -35,7 +36,8 @@ struct passed_fd {
 static char bytes[JOB_SIZE_MAX + JOB_INPUT_MAX] __attribute__((aligned(4096)));
 static char *words[JOB_WORDS_MAX];
 
-/* Take `count` texts off the job, and put NULL behind them. False if there are fewer. */
+/* Take `count` texts from the message and append NULL to the list. Returns false if there are
+ * fewer. */
 static bool take_words(char **at, const char *end, char **out, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -70,7 +72,8 @@ static long read_job(struct job *job, long len, const struct passed_fd *passed)
     return fd < 0 ? fd : sys1(__NR_close, passed->fd);
 }
 
-/* A supervisor that lives does not close the socket: who dies closes it before its pidfd tells. */
+/* A live supervisor never closes the socket. A dying one closes it before its pidfd becomes
+ * readable, so end of file means that it is gone. */
 long job_receive(int socket, struct job *job)
 {
     struct passed_fd passed = {.len = 0};
@@ -79,7 +82,7 @@ long job_receive(int socket, struct job *job)
     message.parts = (void *)&part;
     message.part_count = 1;
     long len;
-    *(volatile char *)bytes = 0; /* its memory is there when the job comes */
+    *(volatile char *)bytes = 0; /* fault the pages in before the job arrives */
     *(char *volatile *)words = 0;
     do
         len = sys3(__NR_recvmsg, socket, &message, MSG_CMSG_CLOEXEC);

@@ -1,4 +1,5 @@
-/* Making the ground of a cell beside the supervisor. */
+/* SPDX-License-Identifier: MIT */
+/* The builder: creates the base mounts of a cell in parallel to the supervisor. */
 #include "mount_builder.h"
 
 #include <linux/futex.h>
@@ -7,10 +8,11 @@
 #include "cell_ops.h"
 #include "sys.h"
 
-#define WAIT_SLICES 3000 /* of 10 ms */
+#define WAIT_SLICES 3000 /* of 10 ms each */
 
-/* Only as long as there is somebody to take hold. The ground itself is made in any case: the child
- * of the cell waits for it, and ends what a dead supervisor has left. */
+/* Wait for the supervisor to take a file descriptor of the namespace, but only while it lives. The
+ * base mounts are built in any case: the child of the cell waits for them, and cleans up after a
+ * dead supervisor. */
 static void wait_until_held(const struct builder *builder)
 {
     const struct __kernel_timespec slice = {.tv_nsec = 10000000};
@@ -25,10 +27,10 @@ static void wait_until_held(const struct builder *builder)
 static int build(void *arg)
 {
     struct builder *builder = arg;
-    const struct cell_way none = {.ground = -1};
-    /* No descriptor of the host must stay open only because this process has a copy. */
+    const struct cell_way none = {.base_mounts = -1};
+    /* Close all file descriptors of the host: a copy in this process would keep them open. */
     sys3(__NR_close_range, 0, ~0u, 0);
-    long ret = cell_run(builder->ops, builder->count, CELL_PART_GROUND, &none, &builder->failed);
+    long ret = cell_run(builder->ops, builder->count, CELL_PART_BASE, &none, &builder->failed);
     ready_tell(&builder->ready, ret);
     wait_until_held(builder);
     return 0;

@@ -1,10 +1,11 @@
-/* The ground of a cell: the part of its file view that is the same for many runs, in a mount
- * namespace of its own. It is made by the builder, a process beside the supervisor, which shares
- * the supervisor's memory and makes raw system calls on memory prepared before, nothing else. It
- * ends when it is done and the supervisor has a descriptor of the namespace, which keeps the
- * ground. */
-#ifndef CHILD_GROUND_H
-#define CHILD_GROUND_H
+/* SPDX-License-Identifier: MIT */
+/* The base mounts of a cell: the part of its file view that is the same for many runs, in a
+ * separate mount namespace. The builder creates them: a process beside the supervisor that shares
+ * its memory and may only make raw system calls on memory that was prepared before. The builder
+ * exits when it is done and the supervisor has a file descriptor of the namespace, which keeps the
+ * base mounts alive. */
+#ifndef CHILD_BASE_MOUNTS_H
+#define CHILD_BASE_MOUNTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,17 +13,18 @@
 struct cell_op;
 
 struct builder {
-    const struct cell_op *ops; /* of all parts; the builder executes those of the ground */
+    /* Operations of all parts; the builder executes those of the base mounts. */
+    const struct cell_op *ops;
     uint32_t count;
     int32_t supervisor; /* its pid */
-    uint32_t failed;    /* which one, if ready says so */
-    int32_t ready;      /* a futex: 0 not yet, 1 the ground is there, or -errno */
-    int32_t held;       /* a futex: 1 when it may end */
+    uint32_t failed;    /* index of the failed operation, if `ready` is -errno */
+    int32_t ready;      /* a futex: 0 while building, 1 when the base mounts exist, or -errno */
+    int32_t held;       /* a futex: 1 when the builder may exit */
     char stack[16384] __attribute__((aligned(16)));
 };
 
-/* Start it, in a new mount namespace; returns its pid with *pidfd set, or -errno. Signals must be
- * blocked, and `builder` must outlive it. */
+/* Start the builder in a new mount namespace. Returns its pid with *pidfd set, or -errno. Signals
+ * must be blocked, and `builder` must outlive the process. */
 long builder_start(struct builder *builder, int *pidfd);
 
 #endif

@@ -1,4 +1,5 @@
-/* Making namespaces beside the supervisor. */
+/* SPDX-License-Identifier: MIT */
+/* The namespace helper: creates namespaces in parallel to the supervisor. */
 #include "ns_child.h"
 
 #include <linux/errno.h>
@@ -11,7 +12,7 @@
 
 #define AF_INET_    2
 #define SOCK_DGRAM_ 2
-#define WAIT_SLICES 30 /* seconds until what is waited for is given up */
+#define WAIT_SLICES 30 /* seconds until a wait gives up */
 
 long loopback_up(void)
 {
@@ -46,7 +47,7 @@ long ready_wait(const int32_t *ready)
     return told == 0 ? -ETIMEDOUT : 0;
 }
 
-/* Other descriptors of the host must not stay open only because this process has a copy. */
+/* Close all other file descriptors of the host: a copy in this process would keep them open. */
 static void keep_only(uint32_t fd)
 {
     if (fd > 0)
@@ -56,34 +57,34 @@ static void keep_only(uint32_t fd)
 
 static int hold(void *arg)
 {
-    struct holder *holder = arg;
+    struct ns_child *helper = arg;
     char byte;
-    keep_only((uint32_t)holder->read_end);
+    keep_only((uint32_t)helper->read_end);
     long ret = 0;
-    if (holder->network) {
+    if (helper->network) {
         ret = sys1(__NR_unshare, CLONE_NEWNET);
         if (ret == 0)
             ret = loopback_up();
     }
-    ready_tell(&holder->ready, ret);
-    while (sys3(__NR_read, holder->read_end, &byte, 1) == -EINTR) {
+    ready_tell(&helper->ready, ret);
+    while (sys3(__NR_read, helper->read_end, &byte, 1) == -EINTR) {
     }
     return 0;
 }
 
-long holder_start(struct holder *holder, int *pidfd)
+long ns_child_start(struct ns_child *helper, int *pidfd)
 {
     struct clone_args args = {
         .flags = CLONE_VM | CLONE_PIDFD | CLONE_NEWUSER,
         .pidfd = (uint64_t)(uintptr_t)pidfd,
-        .stack = (uint64_t)(uintptr_t)holder->stack,
-        .stack_size = sizeof holder->stack,
+        .stack = (uint64_t)(uintptr_t)helper->stack,
+        .stack_size = sizeof helper->stack,
     };
-    return sys_clone_call(&args, hold, holder);
+    return sys_clone_call(&args, hold, helper);
 }
 
-long holder_join_network(const struct holder *holder, int pidfd)
+long ns_child_join_network(const struct ns_child *helper, int pidfd)
 {
-    long ret = ready_wait(&holder->ready);
+    long ret = ready_wait(&helper->ready);
     return ret < 0 ? ret : sys2(__NR_setns, pidfd, CLONE_NEWNET);
 }

@@ -1,4 +1,5 @@
-/* Descriptors to the numbers that init has them under. */
+/* SPDX-License-Identifier: MIT */
+/* Moves file descriptors to the numbers that init expects. */
 #ifndef CHILD_PLACE_H
 #define CHILD_PLACE_H
 
@@ -7,8 +8,9 @@
 
 #include "sys.h"
 
-/* Move every descriptor to its slot. A slot may be the number of one that is still to be moved, so
- * all of them go above the slots first. `image` is one that stays, under whatever number. */
+/* Move every file descriptor to its slot. A slot may have the number of a file descriptor that is
+ * not yet moved, so all of them are first duplicated above the slots. `image` stays open under any
+ * number above the slots. */
 static inline long place_fds(const int *fds, int *scratch, uint32_t count, int *image)
 {
     long above = sys3(__NR_fcntl, *image, F_DUPFD_CLOEXEC, count);
@@ -26,7 +28,8 @@ static inline long place_fds(const int *fds, int *scratch, uint32_t count, int *
         if (fd < 0)
             return fd;
     }
-    /* Whatever another thread of the host opened without close-on-exec goes as well. */
+    /* Close on exec also the file descriptors that another thread of the host opened without
+     * O_CLOEXEC. */
     return sys3(__NR_close_range, count, ~0u, CLOSE_RANGE_CLOEXEC);
 }
 

@@ -1,4 +1,5 @@
-/* Text without libc, for the code between clone and exec. */
+/* SPDX-License-Identifier: MIT */
+/* Text functions without libc, for the code between clone and exec. */
 #ifndef CHILD_TEXT_H
 #define CHILD_TEXT_H
 
@@ -7,9 +8,9 @@
 
 #include "sys.h"
 
-#define NUMBER_MAX 24 /* digits of any number, and the 0 */
+#define NUMBER_MAX 24 /* the digits of any 64-bit number and a NUL */
 
-/* Write a number in decimal, and a 0 behind it. Returns where the 0 is. */
+/* Write a number in decimal, with a NUL. Returns the address of the NUL. */
 static inline char *put_number(char *out, uint64_t value)
 {
     char digits[NUMBER_MAX];
@@ -23,7 +24,7 @@ static inline char *put_number(char *out, uint64_t value)
     return out;
 }
 
-/* Write a text, and a 0 behind it. Returns where the 0 is. */
+/* Copy a text, with its NUL. Returns the address of the NUL. */
 static inline char *put_text(char *out, const char *text)
 {
     while (*text)

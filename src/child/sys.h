@@ -1,7 +1,8 @@
-/* Raw system calls, for code that must not touch libc: between clone and exec in a process that
- * shares its memory with a threaded host, and in init, which has no libc at all.
+/* SPDX-License-Identifier: MIT */
+/* Raw system calls, for code that must not use libc: the code between clone and exec in a process
+ * that shares its memory with a multithreaded host, and init, which has no libc at all.
  *
- * Every function returns the kernel's value: a result, or -errno. */
+ * Every function returns the value of the kernel: a result, or -errno. */
 #ifndef CHILD_SYS_H
 #define CHILD_SYS_H
 
@@ -51,8 +52,9 @@ static inline long sys6(long nr, long a, long b, long c, long d, long e, long f)
 #define sys1(nr, a)             sys2(nr, a, 0)
 #define sys0(nr)                sys1(nr, 0)
 
-/* The two ways to clone, with a switch of stacks in the child that C cannot express: it must not
- * return into its parent's frame. The child runs entry(arg) and exits with what that returns. */
+/* clone or clone3 with a new stack for the child. C cannot express this, because the child must not
+ * return into the frame of its parent. The child calls entry(arg) and exits with its return value.
+ */
 static inline long sys_clone_raw(long nr, long a, long b, long c, int (*entry)(void *), void *arg)
 {
 #if defined(__x86_64__)
@@ -103,10 +105,10 @@ static inline long sys_clone_raw(long nr, long a, long b, long c, int (*entry)(v
 #endif
 }
 
-/* A process that runs entry(arg) on a stack of its own. With CLONE_VM|CLONE_VFORK in args->flags
- * this returns when the child has called exec or exit. Container runtimes hide clone3, because
- * their filters cannot look into its arguments: then the older call has to do, which cannot clone
- * into a cgroup. */
+/* Clone a process that runs entry(arg) on its own stack. With CLONE_VM|CLONE_VFORK in args->flags
+ * this returns when the child has called exec or exit. Container runtimes block clone3 with ENOSYS,
+ * because their seccomp filters cannot inspect its arguments; then clone is used, which cannot
+ * clone into a cgroup. */
 static inline long sys_clone_call(struct clone_args *args, int (*entry)(void *), void *arg)
 {
     long pid = sys_clone_raw(__NR_clone3, (long)args, sizeof *args, 0, entry, arg);

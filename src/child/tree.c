@@ -1,5 +1,6 @@
-/* Walking /proc/PID/task/TID/children. A child is listed under the thread that made it, so all
- * threads of a process have to be asked. */
+/* SPDX-License-Identifier: MIT */
+/* Walks /proc/PID/task/TID/children. A child is listed under the thread that created it, so the
+ * walk reads the files of all threads. */
 #include "tree.h"
 
 #include <linux/errno.h>
@@ -36,7 +37,7 @@ static long add_children(struct list *list, int taskfd, const char *path, int pa
     return n;
 }
 
-struct entry { /* struct linux_dirent64, which the kernel's headers do not offer */
+struct entry { /* struct linux_dirent64, which the kernel headers do not define */
     uint64_t ino;
     int64_t offset;
     uint16_t size;
@@ -86,14 +87,14 @@ long tree_list(int root, struct tree_node *nodes, uint32_t max)
     long ret = add_process(&list, root);
     if (ret < 0)
         return ret;
-    /* A process that ended since it was listed has no children to add: not an error. */
+    /* A process that has ended since it was listed has no children to add; this is no error. */
     for (uint32_t i = 0; i < list.count; i++)
         add_process(&list, nodes[i].pid);
     return list.count;
 }
 
-/* The parent as /proc/PID/stat gives it: the field after the state, which follows the last ')'. */
-static int read_parent(int pid)
+/* Read the parent from /proc/PID/stat: the field after the state, which follows the last ')'. */
+static int read_parent(int pid, char *state)
 {
     char path[32], text[512];
     put_text(put_number(put_text(path, "/proc/"), (uint32_t)pid), "/stat");
@@ -111,9 +112,17 @@ static int read_parent(int pid)
     if (text[close] != ')' || close + 4 >= n)
         return -1;
     int parent = 0;
+    *state = text[close + 2];
     for (const char *p = text + close + 4; *p >= '0' && *p <= '9'; p++)
         parent = parent * 10 + (*p - '0');
     return parent;
+}
+
+int tree_counts(const struct tree_node *node, int heir)
+{
+    char state = 0;
+    int parent = read_parent(node->pid, &state);
+    return parent > 0 && !(state == 'Z' && parent == heir);
 }
 
 long tree_signal(const struct tree_node *node, int heir, int signal)
@@ -121,9 +130,9 @@ long tree_signal(const struct tree_node *node, int heir, int signal)
     long pidfd = sys2(__NR_pidfd_open, node->pid, 0);
     if (pidfd < 0)
         return pidfd;
-    /* The children of the heir are reaped by nobody else: their numbers cannot have changed hands.
-     */
-    int parent = node->parent == heir ? heir : read_parent(node->pid);
+    /* Only the heir can reap its children, so their pids cannot have been reused. */
+    char state;
+    int parent = node->parent == heir ? heir : read_parent(node->pid, &state);
     long ret = -ESRCH;
     if (parent == node->parent || parent == heir)
         ret = sys4(__NR_pidfd_send_signal, pidfd, signal, 0, 0);

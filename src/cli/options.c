@@ -1,4 +1,5 @@
-/* Reading the command line. There is no list of settings here: keys come from the library. */
+/* SPDX-License-Identifier: MIT */
+/* The parser of the command line. The settings are not listed here: they are the library's keys. */
 #include "options.h"
 
 #include <ctype.h>
@@ -8,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/nearest.h"
+#include "help.h"
 #include "words.h"
 
 #define STAGE "command line"
@@ -19,6 +22,7 @@ enum own {
     OWN_RESULT,
     OWN_EVENTS,
     OWN_DRY_RUN,
+    OWN_DIE_WITH_PARENT,
     OWN_WARM,
     OWN_QUIET,
     OWN_VERBOSE,
@@ -26,35 +30,38 @@ enum own {
 };
 
 const struct own_option own_options[] = {
-    [OWN_SPEC] = {"spec", 0, "FILE", "read command and settings from a JSON file (- is stdin)"},
+    [OWN_SPEC] = {"spec", 0, "FILE", "read the command and settings from a JSON file (-: stdin)"},
     [OWN_METADATA] = {"metadata", 0, "FILE", "read limits from a job's metadata, a JSON object"},
-    [OWN_JSON] = {"json", 0, NULL, "capture the output, print the result as JSON alone"},
-    [OWN_RESULT] = {"result", 0, "FILE|fd:N", "write the result there, leave the output live"},
-    [OWN_EVENTS] = {"events", 0, "FILE|fd:N", "write events there as they come, one JSON a line"},
-    [OWN_DRY_RUN] = {"dry-run", 0, NULL, "check everything, print the plan, start nothing"},
-    [OWN_WARM] = {"warm", 0, NULL, "run in a cell that was built ahead, as servers do; for tests"},
-    [OWN_QUIET] = {"quiet", 'q', NULL, "no messages of brig's own, but for its errors"},
-    [OWN_VERBOSE] = {"verbose", 'v', NULL, "say how it ended and what it used"},
+    [OWN_JSON] = {"json", 0, NULL, "capture the output, print only the result, as JSON"},
+    [OWN_RESULT] = {"result", 0, "FILE|fd:N", "write the result there; the output stays live"},
+    [OWN_EVENTS] = {"events", 0, "FILE|fd:N",
+                    "write events there as they happen, one JSON per line"},
+    [OWN_DRY_RUN] = {"dry-run", 0, NULL, "print the plan, start nothing"},
+    [OWN_DIE_WITH_PARENT] = {"die-with-parent", 0, NULL,
+                             "end the run when the process that started brig is gone"},
+    [OWN_WARM] = {"warm", 0, NULL, "run in a cell that was built ahead; for tests"},
+    [OWN_QUIET] = {"quiet", 'q', NULL, "print no messages of brig except errors"},
+    [OWN_VERBOSE] = {"verbose", 'v', NULL, "print how the run ended and the resources it used"},
     [OWN_HELP] = {"help", 'h', NULL, "show this help"},
 };
 const size_t own_option_count = sizeof own_options / sizeof *own_options;
 
-/* One option as it was found: a key of the library, or one of our own. */
+/* One parsed option: a key of the library, or an option of the command itself. */
 struct found {
     const struct brig_key *key; /* or NULL */
     size_t own;
-    const char *argument; /* what it takes, or NULL */
+    const char *argument; /* the placeholder of its value, or NULL */
     char name[80];        /* as written, for messages */
 };
 
-/* What set_own() fills. */
+/* The target of set_own(). */
 struct reading {
     struct run_options *options;
-    const char *spec, *metadata; /* files */
+    const char *spec, *metadata; /* paths */
 };
 
-/* The command line is gone over twice: files are read between the passes, so that what the options
- * add to lists comes after what the files have. */
+/* The command line is parsed twice, and files are read between the passes: list entries from
+ * options come after those from files. */
 enum pass { PASS_OWN, PASS_KEYS };
 
 static bool find_long(const struct option_set *set, const char *name, size_t len,
@@ -75,6 +82,23 @@ static bool find_long(const struct option_set *set, const char *name, size_t len
         }
     }
     return false;
+}
+
+/* Refuse an unknown option, and suggest the nearest one. */
+static int unknown_option(const struct option_set *set, const char *arg, size_t len,
+                          const char *verb, struct brig_error *err)
+{
+    struct nearest nearest;
+    char hint[NEAREST_HINT_SIZE];
+    size_t count;
+    const struct brig_key *keys = brig_keys(&count);
+    nearest_init(&nearest, arg + 2, len);
+    for (size_t i = 0; i < count; i++)
+        nearest_try(&nearest, keys[i].option);
+    for (size_t i = 0; i < set->count; i++)
+        nearest_try(&nearest, set->own[i].option);
+    return error_usage(err, STAGE, "%.80s: unknown option%s; see brig %s --help", arg,
+                       nearest_hint(&nearest, "--", hint), verb);
 }
 
 static bool find_letter(const struct option_set *set, char letter, struct found *found)
@@ -119,6 +143,9 @@ static void set_own(void *to, size_t own, const char *value)
     case OWN_DRY_RUN:
         options->dry_run = true;
         break;
+    case OWN_DIE_WITH_PARENT:
+        options->die_with_parent = true;
+        break;
     case OWN_WARM:
         options->warm = true;
         break;
@@ -144,7 +171,7 @@ static int set_option(const struct option_set *set, const struct found *found, c
     return brig_spec_set(set->spec, found->key->name, value, BRIG_FROM_OPTION, found->name, err);
 }
 
-/* One option with its value, from argv[*at] on. */
+/* Parse one option with its value at argv[*at], and advance *at. */
 static int read_option(const struct option_set *set, int argc, char **argv, int *at, enum pass pass,
                        struct brig_error *err)
 {
@@ -154,8 +181,7 @@ static int read_option(const struct option_set *set, int argc, char **argv, int 
     if (arg[1] == '-') {
         size_t len = strcspn(arg + 2, "=");
         if (!find_long(set, arg + 2, len, &found))
-            return error_usage(err, STAGE, "%.80s: unknown option; see brig %s --help", arg,
-                               argv[0]);
+            return unknown_option(set, arg, len, argv[0], err);
         snprintf(found.name, sizeof found.name, "--%.*s", len < 70 ? (int)len : 70, arg + 2);
         value = arg[2 + len] ? arg + 3 + len : NULL;
         if (value && !found.argument)
@@ -167,7 +193,8 @@ static int read_option(const struct option_set *set, int argc, char **argv, int 
         snprintf(found.name, sizeof found.name, "-%c", arg[1]);
         value = arg[2] ? arg + 2 : NULL;
         if (value && !found.argument)
-            return error_usage(err, STAGE, "%.80s: write the options one by one", arg);
+            return error_usage(
+                err, STAGE, "%.80s: short options cannot be combined; write them one by one", arg);
     }
     if (found.argument && !value) {
         if (*at + 1 >= argc)
@@ -213,7 +240,7 @@ static int read_json(struct brig_spec *spec, const char *path, const char *optio
     return reader(spec, text, len, strcmp(path, "-") == 0 ? "stdin" : path, err);
 }
 
-/* All options up to the command; *at is left there. */
+/* Parse all options before the command; *at becomes the index of the command. */
 static int read_options(const struct option_set *set, int argc, char **argv, int *at,
                         enum pass pass, struct brig_error *err)
 {
@@ -262,7 +289,8 @@ int options_read_set(const struct option_set *set, int argc, char **argv, struct
     if (ret == 0)
         ret = read_options(set, argc, argv, &at, PASS_KEYS, err);
     if (ret == 0 && at < argc)
-        ret = error_usage(err, STAGE, "%.80s: is no option; see brig %s --help", argv[at], argv[0]);
+        ret = error_usage(err, STAGE, "%.80s: is not an option; see brig %s --help", argv[at],
+                          argv[0]);
     return ret;
 }
 
@@ -281,4 +309,33 @@ void options_done(struct run_options *options)
 {
     brig_spec_free(options->spec);
     *options = (struct run_options){0};
+}
+
+void options_help(FILE *out)
+{
+    size_t count;
+    const struct brig_key *keys = brig_keys(&count);
+    fputs("usage: brig run [options] [--] COMMAND [ARG...]\n"
+          "\n"
+          "Run a command as if it will misbehave: with limits, and ended together with every\n"
+          "process that it started. Settings may also come from BRIG_* variables and a spec file.\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < count; i++) {
+        char values[96];
+        help_values(&keys[i], values, sizeof values);
+        help_option(out, keys[i].option, keys[i].letter, keys[i].argument, keys[i].help, values);
+    }
+    fputc('\n', out);
+    for (size_t i = 0; i < own_option_count; i++)
+        help_option(out, own_options[i].option, own_options[i].letter, own_options[i].argument,
+                    own_options[i].help, "");
+    fputs(
+        "\n"
+        "Sizes: 4096 512K 64M 2G. Durations: 500ms 30s 5m 1h30m; plain numbers are seconds.\n"
+        "The word unlimited removes a limit.\n"
+        "Exit code: the command's own; 124 timeout; 125 brig could not run it as asked; 126 not\n"
+        "executable; 127 not found; 128+N killed by signal N; 137 killed at another limit; 2 bad\n"
+        "usage.\n",
+        out);
 }

@@ -1,4 +1,5 @@
-/* Supervising. */
+/* SPDX-License-Identifier: MIT */
+/* Supervision of a run by the command line. */
 #include "supervise.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,8 +17,11 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/signals.h"
+#include "target.h"
+#include "term.h"
 
 #define ORPHAN_ROUNDS 1000
+#define HURRY_MS      1000 /* for messages and results, after a signal to end */
 
 static int catch_signals(struct supervisor *s, struct brig_error *err)
 {
@@ -25,11 +30,11 @@ static int catch_signals(struct supervisor *s, struct brig_error *err)
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct sigaction now;
-        /* What our caller ignores (nohup) stays ignored. */
+        /* A signal that our parent ignores (nohup) stays ignored. */
         if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(&set, ends[i]);
     }
-    /* A reader that goes away is an error of a write, not a reason to die without cleaning up. */
+    /* Without a reader, a write fails with an error instead of killing us before the cleanup. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     sigprocmask(SIG_BLOCK, &set, &s->before);
@@ -47,12 +52,79 @@ int supervise_prepare(struct supervisor *s, struct brig_error *err)
     return catch_signals(s, err);
 }
 
-/* A guest that kills brig's init leaves its tree to us: no cgroup may be there to end it. We have
- * no other children by then. */
+/* This uses a pidfd and not a parent-death signal: that one is sent when the thread that started us
+ * ends, even if its process continues. */
+int supervise_parent(struct supervisor *s, struct brig_error *err)
+{
+    pid_t parent = getppid();
+    if (parent == 0)
+        return error_refused(err, "start",
+                             "--die-with-parent: brig's parent is outside of this PID namespace, "
+                             "so its end cannot be detected; leave the option out");
+    s->parent = (int)syscall(SYS_pidfd_open, parent, 0);
+    if (s->parent < 0 && errno != ESRCH)
+        return error_system(err, "start", errno, "--die-with-parent: pidfd_open: %s",
+                            error_text(errno));
+    if (s->parent < 0 || getppid() != parent)
+        return error_refused(err, "start", "--die-with-parent: brig's parent is gone already");
+    return 0;
+}
+
+uint64_t supervise_patience(const struct supervisor *s, uint64_t timeout_ns)
+{
+    if (s->caught || s->orphaned)
+        return HURRY_MS * NS_PER_MS;
+    return timeout_ns > TARGET_PATIENCE ? timeout_ns : TARGET_PATIENCE;
+}
+
+void supervise_stop(int number)
+{
+    struct sigaction plain = {.sa_handler = SIG_DFL}, before;
+    sigset_t one, mask;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    sigaction(number, &plain, &before);
+    raise(number); /* pending: the signal is blocked here, in its handler or for a signalfd */
+    pthread_sigmask(SIG_UNBLOCK, &one, &mask);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    sigaction(number, &before, NULL);
+}
+
+/* The run that is stopped together with brig. */
+static struct brig_run *volatile stoppable;
+
+static void on_stop(int number)
+{
+    int saved = errno;
+    struct brig_run *run = stoppable;
+    if (run)
+        brig_run_pause(run);
+    supervise_stop(number);
+    if (run)
+        brig_run_resume(run);
+    errno = saved;
+}
+
+/* This uses handlers and not a signalfd: with SIGTTIN and SIGTTOU blocked, a background job would
+ * not be stopped by the terminal. Its reads would fail and its writes would go through. */
+static void stop_together(struct brig_run *run)
+{
+    static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+    const struct sigaction ours = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    struct sigaction before;
+    stoppable = run;
+    for (size_t i = 0; run && i < sizeof stops / sizeof *stops; i++) {
+        if (sigaction(stops[i], &ours, &before) == 0 && before.sa_handler == SIG_IGN)
+            sigaction(stops[i], &before, NULL);
+    }
+}
+
+/* Kill the processes that became our children because the guest killed brig's init: there may be no
+ * cgroup through which to end them. We have no other children at this point. */
 static void end_orphans(const struct supervisor *s)
 {
     if (!s->alone)
-        return; /* born with children of our caller's, by an exec: those are not ours to end */
+        return; /* we had children before exec(): they belong to our caller */
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     for (int round = 0; round < ORPHAN_ROUNDS; round++) {
@@ -78,9 +150,18 @@ static void read_signals(struct supervisor *s, struct brig_run *run)
         char why[64];
         if (!s->caught)
             s->caught = (int)info.ssi_signo;
+        term_hurry(HURRY_MS);
         snprintf(why, sizeof why, "brig got SIG%s", signal_name((int)info.ssi_signo));
         brig_run_cancel(run, why);
     }
+}
+
+static void parent_gone(struct supervisor *s, struct brig_run *run)
+{
+    fd_close_at(&s->parent);
+    s->orphaned = true;
+    term_hurry(HURRY_MS);
+    brig_run_cancel(run, "the process that started brig is gone (--die-with-parent)");
 }
 
 static void log_events(struct brig_run *run, struct brig_event_log *events)
@@ -101,9 +182,10 @@ static void step_to_end(struct supervisor *s, struct brig_run *run, struct brig_
             {.fd = brig_run_fd(run), .events = POLLIN},
             {.fd = s->signals, .events = POLLIN},
             {.fd = events ? brig_event_log_fd(events) : -1, .events = POLLIN},
+            {.fd = s->parent, .events = POLLIN},
         };
-        if (poll(polls, 3, -1) < 0) {
-            /* No memory for it, say: look again a little later. */
+        if (poll(polls, 4, -1) < 0) {
+            /* poll() failed, for example for want of memory: check everything after a pause. */
             for (size_t i = 0; i < 3; i++)
                 polls[i].revents = polls[i].fd >= 0 ? POLLIN : 0;
             if (errno != EINTR)
@@ -113,15 +195,19 @@ static void step_to_end(struct supervisor *s, struct brig_run *run, struct brig_
             read_signals(s, run);
         if (polls[2].revents)
             brig_event_log_flush(events);
+        if (polls[3].revents)
+            parent_gone(s, run);
     }
 }
 
 void supervise_run(struct supervisor *s, struct brig_run *run, struct brig_event_log *events)
 {
+    stop_together(run);
     step_to_end(s, run, events);
+    stop_together(NULL);
     end_orphans(s);
-    /* The tree is gone: from here on a signal may end us, whoever does not read what we write; but
-     * not one that was sent before. */
+    /* All processes of the run are gone. From here on a signal may kill us while we wait for a
+     * reader of our output, but signals that arrived earlier may not. */
     read_signals(s, run);
     sigprocmask(SIG_SETMASK, &s->before, NULL);
 }
@@ -134,4 +220,5 @@ void supervise_failed(struct supervisor *s)
 void supervise_done(struct supervisor *s)
 {
     fd_close_at(&s->signals);
+    fd_close_at(&s->parent);
 }

@@ -1,4 +1,5 @@
-/* Messages. Colour only on a terminal, and not where NO_COLOR is set. */
+/* SPDX-License-Identifier: MIT */
+/* Messages on the terminal. Colour is used only on a terminal, and not if NO_COLOR is set. */
 #include "term.h"
 
 #include <poll.h>
@@ -9,11 +10,17 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/writer.h"
+#include "base/error.h"
 #include "brig.h"
 
 #define ERASE_LINE "\r\033[K"
 
-static bool drawn; /* the line that is drawn over again is there */
+static bool drawn; /* the progress line is on the screen */
+
+/* The time that all messages together may wait for a reader. */
+static uint64_t patience_ns = 10 * NS_PER_S;
 
 bool term_can_redraw(void)
 {
@@ -45,6 +52,16 @@ void term_redraw(const char *text)
     drawn = write(STDERR_FILENO, line, (size_t)n) > 0 && *text;
 }
 
+/* A stuck reader must not keep brig from ending: a message that it does not take in time is
+ * lost. */
+static void show(const char *text, size_t len)
+{
+    uint64_t before = clock_now();
+    writer_deliver(STDERR_FILENO, text, len, patience_ns);
+    uint64_t waited = clock_now() - before;
+    patience_ns -= waited < patience_ns ? waited : patience_ns;
+}
+
 void term_message(const char *format, ...)
 {
     char line[4096];
@@ -52,16 +69,42 @@ void term_message(const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    char *shown = brig_redact(line, strlen(line));
+    char *shown = brig_redact(line, strlen(line)), *whole = NULL;
     term_redraw("");
-    if (use_color())
-        fprintf(stderr, "\033[1mbrig:\033[0m %s\n", shown ? shown : "out of memory");
-    else
-        fprintf(stderr, "brig: %s\n", shown ? shown : "out of memory");
+    int len =
+        asprintf(&whole, "%s %s\n",
+                 use_color() ? "\033[1mbrig:\033[0m" : "brig:", shown ? shown : "out of memory");
+    static const char no_memory[] = "brig: out of memory\n"; /* needs no memory */
+    if (len > 0) {
+        show(whole, (size_t)len);
+        free(whole);
+    } else {
+        show(no_memory, sizeof no_memory - 1);
+    }
     brig_free(shown);
+}
+
+void term_hurry(unsigned ms)
+{
+    if (patience_ns > ms * NS_PER_MS)
+        patience_ns = ms * NS_PER_MS;
 }
 
 void term_error(const struct brig_error *error)
 {
     term_message("%s", error->text);
+}
+
+void term_degraded(const char *why)
+{
+    term_message("warning: no cell can be built here (%s): landlock and seccomp alone confine this "
+                 "run, as isolation auto allows; brig doctor tells more",
+                 why);
+}
+
+void term_advise(struct brig_error *error, const char *way)
+{
+    char advice[160];
+    snprintf(advice, sizeof advice, "or allow less with %s; brig doctor tells more", way);
+    error_advise(error, BRIG_STAGE_ISOLATION, advice);
 }

@@ -1,4 +1,5 @@
-/* Words of a command line. */
+/* SPDX-License-Identifier: MIT */
+/* Parser for the command lines of small verbs. */
 #include "words.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/nearest.h"
 #include "help.h"
 
 #define STAGE "command line"
@@ -31,13 +33,25 @@ static const struct word *find(const struct word *words, size_t count, const cha
     return NULL;
 }
 
+static int unknown_word(const struct word *words, size_t count, const char *arg, const char *verb,
+                        struct brig_error *err)
+{
+    struct nearest nearest;
+    char hint[NEAREST_HINT_SIZE];
+    nearest_init(&nearest, arg + 2, arg[1] == '-' ? strcspn(arg + 2, "=") : 0);
+    for (size_t i = 0; i < count; i++)
+        nearest_try(&nearest, words[i].option);
+    return error_usage(err, STAGE, "%.80s: unknown option%s; see brig %s --help", arg,
+                       nearest_hint(&nearest, "--", hint), verb);
+}
+
 static int read_word(const struct word *words, size_t count, int argc, char **argv, int *at,
                      struct brig_error *err)
 {
     const char *arg = argv[*at], *value = NULL;
     const struct word *word = find(words, count, arg, &value);
     if (!word)
-        return error_usage(err, STAGE, "%.80s: unknown option; see brig %s --help", arg, argv[0]);
+        return unknown_word(words, count, arg, argv[0], err);
     if (value && !word->argument)
         return error_usage(err, STAGE, "--%s: takes no value", word->option);
     if (word->argument && !value) {
@@ -67,8 +81,8 @@ int words_read(const struct word *words, size_t count, int argc, char **argv, co
         } else if (found < most) {
             rest[found++] = argv[at];
         } else {
-            ret = error_usage(err, STAGE, "%.80s: one word too many; see brig %s --help", argv[at],
-                              argv[0]);
+            ret = error_usage(err, STAGE, "%.80s: one argument too many; see brig %s --help",
+                              argv[at], argv[0]);
         }
         if (ret < 0)
             return ret;
@@ -90,8 +104,9 @@ int words_file(const char *path, const char *option, size_t max, char **text, si
     struct stat st;
     autofd fd = own ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && !own && (fstat(fd, &st) < 0 || S_ISFIFO(st.st_mode)))
-        return error_usage(err, STAGE, "%s: %.200s: is a FIFO, not a file; use - < FIFO", option,
-                           path);
+        return error_usage(err, STAGE,
+                           "%s: %.200s: is a FIFO, not a file; pass - and redirect stdin from it",
+                           option, path);
     if (fd < 0)
         return error_usage(err, STAGE, "%s: %.200s: %s", option, path, error_text(errno));
     int ret = fd_read_all(fd, max, text, len);

@@ -1,4 +1,6 @@
-/* brig batch: many jobs from a file or a pipe, so many at once, their results as they come. */
+/* SPDX-License-Identifier: MIT */
+/* brig batch: run many jobs from a file or a pipe, some in parallel, and print each result as its
+ * job ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,41 +25,56 @@
 
 #define JOBS_DEFAULT  4
 #define JOBS_MOST     1024
-#define COUNT_MOST    (INT64_C(1) << 30) /* bytes of a file whose lines are counted beforehand */
-#define FILES_OF_RUN  18                 /* descriptors that a run takes, at most */
-#define FILES_OF_OWN  64                 /* our own */
-#define FILES_OF_WARM 512                /* cells built ahead, and what is over and being removed */
+#define COUNT_MOST    (INT64_C(1) << 30) /* the largest file whose lines are counted beforehand */
+#define FILES_OF_RUN  19                 /* file descriptors of one run, at most */
+#define FILES_OF_OWN  64                 /* file descriptors of brig itself */
+#define FILES_OF_WARM 512 /* file descriptors of warm cells, and of runs being removed */
 
 static const char usage[] =
-    "usage: brig batch [options] JOBS.ndjson|-\n\n"
-    "Run many jobs, some at once, the rest in order. Each line of the input is a JSON object: a\n"
-    "spec as in brig run --spec, and an \"id\" if it is to have one. Each line of the output is\n"
-    "the result of a job, with \"line\", \"ok\" and \"job\" (its id), in the order in which they "
-    "end.\n\n";
+    "usage: brig batch [options] JOBS.ndjson|-\n"
+    "\n"
+    "Run many jobs, --jobs of them in parallel. Each line of the input is a JSON object: a\n"
+    "spec as in brig run --spec, with an optional \"id\". Each line of the output is the result\n"
+    "of a job, with \"line\", \"ok\" and \"job\" (its id), in the order in which the jobs end.\n"
+    "\n";
 
 static const char notes[] =
-    "\nA line that is no job has a result with status \"error\"; the others go on. SIGINT, "
-    "SIGTERM\n"
-    "and SIGHUP start nothing more and cancel what runs, twice: at once. How many run at once\n"
-    "cannot be changed while they run: end the batch, and start it again with --resume.\n"
+    "\n"
+    "A line that is not a valid job gets a result with status \"error\"; the other jobs continue.\n"
+    "SIGINT, SIGTERM and SIGHUP cancel the running jobs and start no more; a second signal kills\n"
+    "them at once. The number of parallel jobs cannot be changed while they run: end the batch\n"
+    "and start it again with --resume.\n"
     "Exit code: 0 if every job exited with 0; 1 if some did not; 2 bad usage; 125 brig could not\n"
-    "go on; 128+N ended by signal N.\n";
+    "continue; 128+N ended by signal N.\n";
 
-enum own { JOBS, SPEC, RESUME, REPLAY, FAIL_FAST, QUIET, VERBOSE, HELP, OWN_COUNT };
+enum own {
+    JOBS,
+    SPEC,
+    RESUME,
+    REPLAY,
+    FAIL_FAST,
+    DIE_WITH_PARENT,
+    QUIET,
+    VERBOSE,
+    HELP,
+    OWN_COUNT
+};
 
 const struct own_option batch_options[] = {
-    [JOBS] = {"jobs", 'j', "N", "how many run at once, 1 to 1024 (default 4)"},
-    [SPEC] = {"spec", 0, "FILE", "what every job has that does not say otherwise, a JSON spec"},
-    [RESUME] = {"resume", 0, "JOURNAL", "keep the results there, run only what it has none of"},
-    [REPLAY] = {"replay", 0, NULL, "print the results that the journal has, too"},
-    [FAIL_FAST] = {"fail-fast", 0, NULL, "end all with the first job that did not exit with 0"},
-    [QUIET] = {"quiet", 'q', NULL, "no progress and no summary"},
-    [VERBOSE] = {"verbose", 'v', NULL, "say how many ran in cells that were built ahead"},
+    [JOBS] = {"jobs", 'j', "N", "number of parallel jobs, 1 to 1024 (default 4)"},
+    [SPEC] = {"spec", 0, "FILE", "default settings of all jobs, a JSON spec"},
+    [RESUME] = {"resume", 0, "JOURNAL", "record the results there, run only jobs without a result"},
+    [REPLAY] = {"replay", 0, NULL, "also print the results that are already in the journal"},
+    [FAIL_FAST] = {"fail-fast", 0, NULL, "cancel all jobs when one does not exit with 0"},
+    [DIE_WITH_PARENT] = {"die-with-parent", 0, NULL,
+                         "cancel all jobs when the process that started brig is gone"},
+    [QUIET] = {"quiet", 'q', NULL, "print no progress and no summary"},
+    [VERBOSE] = {"verbose", 'v', NULL, "print how many jobs ran in cells that were built ahead"},
     [HELP] = {"help", 'h', NULL, "show this help"},
 };
 const size_t batch_option_count = sizeof batch_options / sizeof *batch_options;
 
-/* The command line as it was read. */
+/* The parsed command line. */
 struct request {
     const char *values[OWN_COUNT], *input;
     bool flags[OWN_COUNT];
@@ -87,7 +104,8 @@ static int read_options(struct request *r, int argc, char **argv, struct brig_er
     return 0;
 }
 
-/* Each run takes some descriptors: better said now than by every second job. */
+/* Each run needs file descriptors: a limit that is too low is reported now, not by a part of the
+ * jobs. */
 static int read_jobs(struct batch *b, const char *text, struct brig_error *err)
 {
     uint64_t jobs = JOBS_DEFAULT;
@@ -101,8 +119,8 @@ static int read_jobs(struct batch *b, const char *text, struct brig_error *err)
         return error_system(err, STAGE, errno, "getrlimit: %s", error_text(errno));
     if (files.rlim_cur < needed)
         return error_refused(err, STAGE,
-                             "--jobs: %u at once need %u open files, and %llu are allowed; raise "
-                             "that (ulimit -n), or ask for fewer",
+                             "--jobs: %u parallel jobs need %u open files, and the limit is %llu; "
+                             "raise it (ulimit -n), or use fewer --jobs",
                              (unsigned)jobs, (unsigned)needed, (unsigned long long)files.rlim_cur);
     b->warm_fails = files.rlim_cur < needed + FILES_OF_WARM;
     b->jobs = (unsigned)jobs;
@@ -118,7 +136,8 @@ static int read_defaults(struct batch *b, const struct request *r, struct brig_e
         return 0;
     bool own = strcmp(path, "-") == 0;
     if (own && strcmp(r->input, "-") == 0)
-        return error_usage(err, STAGE, "--spec: stdin is where the jobs come from");
+        return error_usage(
+            err, STAGE, "--spec: stdin cannot be read for both the spec and the jobs; name a file");
     source->defaults_name = own ? "stdin" : path;
     int ret =
         words_file(path, "--spec", BRIG_SPEC_MAX, &source->defaults, &source->defaults_len, err);
@@ -131,13 +150,12 @@ static int read_defaults(struct batch *b, const struct request *r, struct brig_e
     return ret;
 }
 
-/* A copy that nobody else can open: a job that can write to the file of jobs must not add one of
- * its own, with another view. It has no name, and is gone with us. */
+/* Replace the input by a copy without a name, which is freed with this process: a job that can
+ * write to the file of jobs must not be able to add a job with another view. */
 static int freeze(int *fd, off_t size, const char *path, struct brig_error *err)
 {
-    const char *folder = getenv("TMPDIR");
-    autofd copy =
-        open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+    const char *dir = getenv("TMPDIR");
+    autofd copy = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
     if (copy < 0)
         copy = memfd_create("brig-jobs", MFD_CLOEXEC);
     off_t left = copy < 0 ? 0 : size - lseek(*fd, 0, SEEK_CUR);
@@ -154,7 +172,7 @@ static int freeze(int *fd, off_t size, const char *path, struct brig_error *err)
     return 0;
 }
 
-/* Our stdin becomes empty: it is not for the jobs, whatever they say. */
+/* Our stdin becomes /dev/null: jobs must not read it. */
 static int open_input(struct batch *b, const char *path, int *fd, struct brig_error *err)
 {
     bool own = strcmp(path, "-") == 0;
@@ -164,7 +182,7 @@ static int open_input(struct batch *b, const char *path, int *fd, struct brig_er
     if (*fd < 0 || fstat(*fd, &st) < 0)
         return error_usage(err, STAGE, "%.200s: %s", path, error_text(errno));
     if (S_ISDIR(st.st_mode))
-        return error_usage(err, STAGE, "%.200s: is a folder", path);
+        return error_usage(err, STAGE, "%.200s: is a directory", path);
     int ret = S_ISREG(st.st_mode) ? freeze(fd, st.st_size, path, err) : 0;
     if (ret < 0)
         return ret;
@@ -176,8 +194,8 @@ static int open_input(struct batch *b, const char *path, int *fd, struct brig_er
     return 0;
 }
 
-/* One pass over a file before anything runs: how many jobs there are, and whether the journal is of
- * them. */
+/* Read the file once before anything runs, to count its jobs and to compare them with the
+ * journal. */
 static int survey(struct batch *b, struct brig_error *err)
 {
     off_t from = lseek(b->lines.fd, 0, SEEK_CUR);
@@ -223,7 +241,8 @@ static int check_output(const struct journal *journal, struct brig_error *err)
     struct stat ours, out;
     if (fstat(journal->fd, &ours) == 0 && fstat(STDOUT_FILENO, &out) == 0 &&
         ours.st_dev == out.st_dev && ours.st_ino == out.st_ino)
-        return error_usage(err, STAGE, "--resume: %.200s: is where stdout goes as well",
+        return error_usage(err, STAGE,
+                           "--resume: %.200s: is also the stdout of brig; use another file",
                            journal->path);
     return 0;
 }
@@ -256,6 +275,7 @@ static int run_request(struct batch *b, const struct request *r)
     struct brig_error err;
     autofd input = -1;
     b->fail_fast = r->flags[FAIL_FAST];
+    b->die_with_parent = r->flags[DIE_WITH_PARENT];
     b->quiet = r->flags[QUIET];
     b->verbose = r->flags[VERBOSE];
     int code = 0;
@@ -266,7 +286,7 @@ static int run_request(struct batch *b, const struct request *r)
         b->progress.failed = b->journal.failed;
         b->progress.ok = b->journal.records - b->journal.failed;
         b->progress.before = b->journal.records;
-        /* Where the results are shown, they show the progress. */
+        /* If stdout is a terminal, the results themselves show the progress. */
         b->progress.shown = !b->quiet && term_can_redraw() && !isatty(STDOUT_FILENO);
         code = batch_run(b);
     }

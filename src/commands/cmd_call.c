@@ -1,4 +1,5 @@
-/* brig call: one call of a tool; its answer as JSON, and in the exit code. */
+/* SPDX-License-Identifier: MIT */
+/* brig call: call a tool once, print its answer as JSON and set the exit code. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,15 +17,17 @@
 #define STAGE "command line"
 
 static const char usage[] =
-    "usage: brig call TOOL [--args JSON] --tools FILE\n\n"
-    "Call a tool of a tools file: its arguments are checked, it runs as the file says, and its\n"
-    "answer is printed as one line of JSON: call_id, ok, output, error, denied, reason,\n"
-    "duration_ms and the result of the run.\n\n";
+    "usage: brig call TOOL [--args JSON] --tools FILE\n"
+    "\n"
+    "Call a tool of a tools file: check its arguments, run it with the settings of the file,\n"
+    "and print its answer as one line of JSON: call_id, ok, output, error, denied, reason,\n"
+    "duration_ms and the result of the run.\n"
+    "\n";
 
-/* What one `brig call` holds. */
+/* The state of one `brig call`. */
 struct call_options {
     const char *tools, *args, *id, *tool;
-    bool quiet, help;
+    bool quiet, die_with_parent, help;
 };
 
 struct session {
@@ -38,11 +41,13 @@ struct session {
 static int read_options(struct call_options *o, int argc, char **argv, struct brig_error *err)
 {
     const struct word words[] = {
-        {"tools", 't', "FILE", "the tools, a JSON file", &o->tools, NULL},
-        {"args", 'a', "JSON", "the arguments; @FILE: from a file, -: from stdin; else none",
-         &o->args, NULL},
-        {"call-id", 0, "ID", "a name for this call; else one is made up", &o->id, NULL},
-        {"quiet", 'q', NULL, "no message of what went wrong, only the answer", NULL, &o->quiet},
+        {"tools", 't', "FILE", "the tools file (JSON)", &o->tools, NULL},
+        {"args", 'a', "JSON", "the arguments; @FILE reads a file, - stdin (default none)", &o->args,
+         NULL},
+        {"call-id", 0, "ID", "an id for this call (default: generated)", &o->id, NULL},
+        {"die-with-parent", 0, NULL, "end the call when the process that started brig is gone",
+         NULL, &o->die_with_parent},
+        {"quiet", 'q', NULL, "print only the answer, no message about a failure", NULL, &o->quiet},
         {"help", 'h', NULL, "show this help", NULL, &o->help},
     };
     size_t count = sizeof words / sizeof *words;
@@ -57,7 +62,7 @@ static int read_options(struct call_options *o, int argc, char **argv, struct br
     if (found == 0)
         return error_usage(err, STAGE, "no tool; see brig call --help");
     if (!o->tools)
-        return error_usage(err, STAGE, "no tools file: say --tools FILE");
+        return error_usage(err, STAGE, "no tools file; use --tools FILE");
     o->tool = tool;
     return 0;
 }
@@ -70,7 +75,9 @@ static int read_tools(struct session *s, struct brig_error *err)
     int ret = words_file(path, "--tools", BRIG_TOOLS_MAX, &text, &len, err);
     if (ret < 0)
         return ret;
-    return brig_tools_read(&s->tools, text, len, strcmp(path, "-") == 0 ? "stdin" : path, err);
+    bool own = strcmp(path, "-") == 0;
+    ret = brig_tools_read(&s->tools, text, len, own ? "stdin" : path, err);
+    return ret < 0 ? ret : brig_tools_guard(s->tools, own ? NULL : path, NULL, err);
 }
 
 static int start(struct session *s, struct brig_error *err)
@@ -87,6 +94,8 @@ static int start(struct session *s, struct brig_error *err)
         ret = read_tools(s, err);
     if (ret == 0)
         ret = supervise_prepare(&s->supervisor, err);
+    if (ret == 0 && s->options.die_with_parent)
+        ret = supervise_parent(&s->supervisor, err);
     if (ret == 0)
         ret = brig_open(&s->brig, err);
     if (ret == 0)
@@ -95,16 +104,16 @@ static int start(struct session *s, struct brig_error *err)
     return ret;
 }
 
-static int print(char *text, size_t len)
+static int print(const struct session *s, char *text, size_t len)
 {
-    int ret = target_write(STDOUT_FILENO, text, len);
+    int ret = target_write(STDOUT_FILENO, text, len, supervise_patience(&s->supervisor, 0));
     brig_free(text);
     if (ret < 0)
         term_message("cannot write the answer: %s", error_text(-ret));
     return ret;
 }
 
-/* Nothing was started: that is an answer as well. */
+/* Print the answer for a call that could not be started. */
 static int tell_refusal(const struct session *s, const struct brig_error *failed)
 {
     struct brig_error err;
@@ -116,7 +125,7 @@ static int tell_refusal(const struct session *s, const struct brig_error *failed
         term_error(&err);
         return 125;
     }
-    return print(text, len) < 0 ? 125 : brig_error_exit_code(failed);
+    return print(s, text, len) < 0 ? 125 : brig_error_exit_code(failed);
 }
 
 static int tell_answer(struct session *s)
@@ -130,7 +139,7 @@ static int tell_answer(struct session *s)
         term_error(&err);
         return 125;
     }
-    if (print(text, len) < 0)
+    if (print(s, text, len) < 0)
         return 125;
     if (answer->ok)
         return 0;
@@ -142,7 +151,7 @@ static int tell_answer(struct session *s)
     if (result->status == BRIG_CANCELLED && s->supervisor.caught)
         return 128 + s->supervisor.caught;
     int code = brig_result_exit_code(result);
-    return code ? code : 1; /* it ended well, and says itself that it did not do what it should */
+    return code ? code : 1; /* the run ended well, but the tool reports a failure */
 }
 
 int cmd_call(int argc, char **argv)
@@ -158,8 +167,11 @@ int cmd_call(int argc, char **argv)
         return 0;
     if (start(&s, &err) < 0) {
         supervise_failed(&s.supervisor);
+        term_advise(&err, "\"isolation\": \"auto\" in the tools file");
         code = tell_refusal(&s, &err);
     } else {
+        if (brig_run_degraded(brig_call_run(s.call)))
+            term_degraded(brig_run_degraded(brig_call_run(s.call)));
         supervise_run(&s.supervisor, brig_call_run(s.call), NULL);
         code = tell_answer(&s);
     }

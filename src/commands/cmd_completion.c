@@ -1,4 +1,5 @@
-/* brig completion: scripts for bash, zsh and fish, made from the tables of verbs and options. */
+/* SPDX-License-Identifier: MIT */
+/* brig completion: scripts for bash, zsh and fish, from the tables of verbs and options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,12 +8,23 @@
 #include "cli/options.h"
 #include "cli/term.h"
 
-/* One option, wherever it comes from. */
+/* One option, from any table. */
 struct row {
     const char *option, *argument, *help, *choices;
     char letter;
-    bool file;
+    bool many; /* the value is a list of choices, separated by commas */
 };
+
+/* True if the value is a file, by the placeholder in the help. */
+static bool takes_file(const struct row *row)
+{
+    static const char *const words[] = {"FILE", "DIR", "P["};
+    for (size_t i = 0; row->argument && i < sizeof words / sizeof *words; i++) {
+        if (strncmp(row->argument, words[i], strlen(words[i])) == 0)
+            return true;
+    }
+    return false;
+}
 
 static size_t row_count(void)
 {
@@ -23,8 +35,7 @@ static size_t row_count(void)
 
 static struct row own_row(const struct own_option *own)
 {
-    return (struct row){own->option, own->argument, own->help,
-                        NULL,        own->letter,   own->argument != NULL};
+    return (struct row){own->option, own->argument, own->help, NULL, own->letter, false};
 }
 
 static struct row row_at(size_t i)
@@ -32,14 +43,12 @@ static struct row row_at(size_t i)
     size_t count;
     const struct brig_key *keys = brig_keys(&count);
     if (i < count)
-        return (struct row){
-            keys[i].option, keys[i].argument,
-            keys[i].help,   keys[i].choices,
-            keys[i].letter, keys[i].type == BRIG_TYPE_PATH || keys[i].type == BRIG_TYPE_LIST};
+        return (struct row){keys[i].option,  keys[i].argument, keys[i].help,
+                            keys[i].choices, keys[i].letter,   keys[i].type != BRIG_TYPE_CHOICE};
     return own_row(&own_options[i - count]);
 }
 
-/* Other verbs with options of their own; one of them takes those of a spec as well. */
+/* Other verbs with options of their own; one of them also takes the keys of a spec. */
 static const struct other {
     const char *verb;
     const struct own_option *own;
@@ -69,7 +78,7 @@ static void print_words(const char *choices)
         putchar(*choices == '|' ? ' ' : *choices);
 }
 
-/* Text inside of single quotes: zsh closes and opens them around a quote, fish escapes it. */
+/* Print text inside single quotes: zsh closes and reopens them around a quote, fish escapes it. */
 static void print_quoted(const char *text, const char *quote)
 {
     for (; *text; text++) {
@@ -83,59 +92,83 @@ static void print_quoted(const char *text, const char *quote)
 #define ZSH_QUOTE  "'\\''"
 #define FISH_QUOTE "\\'"
 
+/* Print the completion of the value after an option. */
+static void print_bash_value(const struct row *row)
+{
+    printf("    --%s", row->option);
+    if (row->letter)
+        printf("|-%c", row->letter);
+    fputs(") ", stdout);
+    if (row->choices) {
+        printf("%s \"", row->many ? "_brig_words" : "_brig_word");
+        print_words(row->choices);
+        puts("\" ;;");
+    } else {
+        puts(takes_file(row) ? "COMPREPLY=($(compgen -f -- \"$cur\")) ;;" : ";;");
+    }
+}
+
+/* Print the values and names of a verb's options, then the completion of other words. */
+static void print_bash_verb(const char *verbs, size_t count, struct row (*at)(const void *, size_t),
+                            const void *of, const char *otherwise)
+{
+    printf("    %s)\n    case $prev in\n", verbs);
+    for (size_t i = 0; i < count; i++) {
+        struct row row = at(of, i);
+        if (row.argument)
+            print_bash_value(&row);
+    }
+    fputs("    *) case $cur in\n        -*) _brig_word \"", stdout);
+    for (size_t i = 0; i < count; i++)
+        printf("--%s ", at(of, i).option);
+    printf("\" ;;\n        *) %s ;;\n        esac ;;\n    esac ;;\n", otherwise);
+}
+
+static struct row run_row(const void *of, size_t i)
+{
+    (void)of;
+    return row_at(i);
+}
+
+static struct row verb_row(const void *of, size_t i)
+{
+    return other_row(of, i);
+}
+
 static void print_bash(void)
 {
     puts("# bash completion for brig; made by: brig completion bash\n"
+         "_brig_word() { COMPREPLY=($(compgen -W \"$1\" -- \"$cur\")); }\n"
+         "_brig_words() {\n"
+         "    local before=\n"
+         "    case $cur in *,*) before=${cur%,*}, ;; esac\n"
+         "    COMPREPLY=($(compgen -P \"$before\" -W \"$1\" -- \"${cur##*,}\"))\n"
+         "}\n"
          "_brig() {\n"
-         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i\n"
+         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
          "    COMPREPLY=()\n"
-         "    if [ \"$COMP_CWORD\" -eq 1 ]; then");
-    fputs("        COMPREPLY=($(compgen -W \"", stdout);
+         "    # --option=value is three words here\n"
+         "    if [ \"$cur\" = = ]; then\n"
+         "        cur=\n"
+         "    elif [ \"$prev\" = = ] && [ \"$COMP_CWORD\" -gt 2 ]; then\n"
+         "        prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+         "    fi");
+    fputs("    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        _brig_word \"", stdout);
     for (unsigned i = 0; i < command_count; i++)
         printf("%s ", commands[i].name);
-    puts("--help --version\" -- \"$cur\"))\n        return\n    fi\n"
+    puts("--help --version\"\n        return\n    fi\n"
          "    case ${COMP_WORDS[1]} in\n"
-         "    completion) COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$cur\")); return ;;\n"
-         "    run|explain) ;;");
-    for (size_t o = 0; o < OTHER_COUNT; o++) {
-        printf("    %s) case $cur in -*) COMPREPLY=($(compgen -W \"", others[o].verb);
-        for (size_t i = 0; i < other_count(&others[o]); i++)
-            printf("--%s ", other_row(&others[o], i).option);
-        puts("\" -- \"$cur\")) ;;\n"
-             "        *) COMPREPLY=($(compgen -f -- \"$cur\")) ;; esac; return ;;");
-    }
-    puts("    *) return ;;\n"
-         "    esac\n"
-         "    case $prev in");
-    for (size_t i = 0; i < row_count(); i++) {
-        struct row row = row_at(i);
-        if (!row.argument)
-            continue;
-        printf("    --%s", row.option);
-        if (row.letter)
-            printf("|-%c", row.letter);
-        fputs(") ", stdout);
-        if (row.choices) {
-            fputs("COMPREPLY=($(compgen -W \"", stdout);
-            print_words(row.choices);
-            puts("\" -- \"$cur\")); return ;;");
-        } else if (row.file) {
-            puts("COMPREPLY=($(compgen -f -- \"$cur\")); return ;;");
-        } else {
-            puts("return ;;");
-        }
-    }
-    puts("    esac\n    if [[ $cur == -* ]]; then");
-    fputs("        COMPREPLY=($(compgen -W \"", stdout);
-    for (size_t i = 0; i < row_count(); i++)
-        printf("--%s ", row_at(i).option);
-    puts("\" -- \"$cur\"))\n    else\n"
-         "        COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))\n    fi\n}\n"
-         "complete -F _brig brig");
+         "    completion) _brig_word \"bash zsh fish\" ;;");
+    print_bash_verb("run|explain", row_count(), run_row, NULL,
+                    "COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\"))");
+    for (size_t o = 0; o < OTHER_COUNT; o++)
+        print_bash_verb(others[o].verb, other_count(&others[o]), verb_row, &others[o],
+                        "COMPREPLY=($(compgen -f -- \"$cur\"))");
+    puts("    esac\n}\ncomplete -F _brig brig");
 }
 
-/* Help texts hold no brackets, which zsh would take for its own; a colon does not matter inside of
- * them. */
+/* Help texts contain no brackets, which have a meaning in zsh; a colon between the brackets has
+ * none. */
 static void print_zsh_row(const struct row *row)
 {
     for (int letter = 0; letter < (row->letter ? 2 : 1); letter++) {
@@ -146,11 +179,11 @@ static void print_zsh_row(const struct row *row)
         print_quoted(row->help, ZSH_QUOTE);
         putchar(']');
         if (row->choices) {
-            fputs(":value:(", stdout);
+            fputs(row->many ? ":value:_values -s , value " : ":value:(", stdout);
             print_words(row->choices);
-            putchar(')');
+            fputs(row->many ? "" : ")", stdout);
         } else if (row->argument) {
-            fputs(row->file ? ":file:_files" : ":value: ", stdout);
+            fputs(takes_file(row) ? ":file:_files" : ":value: ", stdout);
         }
         puts("' \\");
     }
@@ -191,11 +224,11 @@ static void print_fish_row(const struct row *row, const char *verbs)
     if (row->letter)
         printf(" -s %c", row->letter);
     if (row->choices) {
-        fputs(" -x -a '", stdout);
+        fputs(row->many ? " -x -a '(__fish_append , " : " -x -a '", stdout);
         print_words(row->choices);
-        putchar('\'');
+        fputs(row->many ? ")'" : "'", stdout);
     } else if (row->argument) {
-        fputs(row->file ? " -r" : " -x", stdout);
+        fputs(takes_file(row) ? " -r" : " -x", stdout);
     }
     fputs(" -d '", stdout);
     print_quoted(row->help, FISH_QUOTE);

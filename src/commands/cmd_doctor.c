@@ -1,6 +1,7 @@
-/* brig doctor: what this host can enforce, tried for real in throw-away runs, with the fix for each
- * gap. A layer counts only if the run says that it was applied *and* the guest, asked from inside,
- * shows it. */
+/* SPDX-License-Identifier: MIT */
+/* brig doctor: find out with test runs which layers this host can enforce, and print a fix for each
+ * gap. A layer is ok only if the result of the run lists it as applied *and* the guest confirms it
+ * from inside. */
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/landlock.h>
@@ -18,7 +19,8 @@
 #include "cli/target.h"
 #include "cli/term.h"
 
-/* What the guest is asked. Each line it prints is checked against what the result claims. */
+/* The script of the test run. Each line that it prints is compared with the layers in the
+ * result. */
 static const char question[] =
     "grep -E '^(NoNewPrivs|Seccomp|CapEff|CapPrm):' /proc/self/status | tr -d '\\t'; "
     "echo pid:$$; cat /proc/self/uid_map | tr -s ' ' | sed 's/^/uid_map:/'; "
@@ -26,7 +28,7 @@ static const char question[] =
     "echo net:$(grep -c : /proc/net/dev); [ -e /sys/class ] && echo sys:seen; "
     "(: > /etc/brig-doctor) 2>/dev/null && echo etc:written; echo end:";
 
-/* How this program calls itself in a throw-away cell. */
+/* The argument with which this program is called inside the second test run. */
 #define INSIDE        "--inside"
 #define LANDLOCK_MOST 16
 
@@ -35,44 +37,28 @@ enum verdict { DOCTOR_OK, DOCTOR_DEGRADED, DOCTOR_MISSING };
 struct finding {
     const char *layer;
     enum verdict verdict;
-    const char *why; /* NULL if it is ok */
+    const char *why; /* NULL if the layer is ok and there is nothing to add */
     const char *fix; /* NULL if there is none */
 };
 
 #define FINDINGS_MAX 32
 
 struct report {
-    struct buf seen; /* what the guests printed */
+    struct buf seen; /* the output of the test runs */
     struct finding findings[FINDINGS_MAX];
     size_t count;
     const char *tier;
 };
 
-/* The first number in a file, or -1. */
-static long read_setting(const char *path)
+/* systemd gives an ordinary user a delegated cgroup, but most containers do not run systemd. */
+static const char *fix_groups(void)
 {
-    char text[64];
-    return fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 ? strtol(text, NULL, 10) : -1;
-}
-
-/* Why namespaces were refused, by what the kernel's settings say. */
-static const char *fix_namespaces(const char *why)
-{
-    if (read_setting("/proc/sys/user/max_user_namespaces") == 0)
-        return "sysctl -w user.max_user_namespaces=15000";
-    if (read_setting("/proc/sys/kernel/unprivileged_userns_clone") == 0)
-        return "sysctl -w kernel.unprivileged_userns_clone=1";
-    if (read_setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
-        return "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile "
-               "for "
-               "brig with \"userns,\"";
-    if (strstr(why, "/proc"))
-        return "the host hides parts of /proc: start the container with --security-opt "
-               "systempaths=unconfined";
-    return "a container's seccomp or AppArmor profile forbids it: start the container with "
-           "--security-opt seccomp=unconfined --security-opt apparmor=unconfined, or run brig on "
-           "the "
-           "host";
+    if (geteuid() == 0)
+        return "mount the cgroup file system writable at /sys/fs/cgroup";
+    if (access("/run/systemd/system", F_OK) == 0)
+        return "systemd-run --user --scope -p Delegate=yes brig ...";
+    return "start brig in a cgroup that this user may write; in a container, give the container "
+           "such a cgroup";
 }
 
 static const char *fix_of(const struct brig_layer *layer)
@@ -80,15 +66,14 @@ static const char *fix_of(const struct brig_layer *layer)
     static const char *const groups[] = {"cgroup", "memory", "pids", "cpus"};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         if (strcmp(layer->name, groups[i]) == 0)
-            return geteuid() == 0 ? "mount the cgroup file system writable at /sys/fs/cgroup"
-                                  : "systemd-run --user --scope -p Delegate=yes brig ...";
+            return fix_groups();
     }
     if (strcmp(layer->name, "landlock") == 0)
-        return "a kernel with CONFIG_SECURITY_LANDLOCK, booted with landlock in lsm=";
-    return fix_namespaces(layer->how);
+        return "boot a kernel with CONFIG_SECURITY_LANDLOCK, and with landlock in lsm=";
+    return brig_cell_fix(layer->how);
 }
 
-/* Does what the guest saw contradict the claim that a layer is applied? */
+/* The reason why the output of the guest contradicts an applied layer; NULL if it does not. */
 static const char *contradiction(const char *layer, const struct report *report)
 {
     const char *seen = report->seen.data;
@@ -96,10 +81,10 @@ static const char *contradiction(const char *layer, const struct report *report)
         const char *layer, *must, *must_not, *why;
     } rows[] = {
         {"no_new_privs", "NoNewPrivs:1\n", NULL, "the guest does not have no_new_privs"},
-        {"seccomp", "Seccomp:2\n", NULL, "the guest has no filter"},
+        {"seccomp", "Seccomp:2\n", NULL, "the guest has no seccomp filter"},
         {"capabilities", "CapEff:0000000000000000\n", NULL, "the guest has capabilities"},
         {"capabilities", "CapPrm:0000000000000000\n", NULL, "the guest has capabilities"},
-        {"pid", "pid:2\n", NULL, "the guest is not alone in its pid namespace"},
+        {"pid", "pid:2\n", NULL, "the guest is not alone in its PID namespace"},
         {"uts", "host:brig\n", NULL, "the guest sees the host's name"},
         {"net", "net:1\n", NULL, "the guest sees network devices of the host"},
         {"landlock", "end:\n", "rules:none\n", "the guest has no landlock rules"},
@@ -110,7 +95,7 @@ static const char *contradiction(const char *layer, const struct report *report)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].layer, layer) != 0)
             continue;
-        /* Without a namespace the devices are there, and no sockets to use them. */
+        /* Without a network namespace the devices are visible, but no socket can use them. */
         if (strcmp(layer, "net") == 0 && strcmp(report->tier, "cell") != 0)
             continue;
         if (!strstr(seen, rows[i].must) || (rows[i].must_not && strstr(seen, rows[i].must_not)))
@@ -132,7 +117,9 @@ static void judge(struct report *report, const struct brig_layer *layer)
     } else if (lie) {
         finding.verdict = DOCTOR_MISSING;
         finding.why = lie;
-        finding.fix = "this is a fault of brig: please report it";
+        finding.fix = "none: this is a bug in brig, please report it";
+    } else if (strstr(layer->how, "; older than ")) {
+        finding.why = layer->how; /* applied as far as this kernel can, and says so */
     } else if (strncmp(layer->how, "sampling", 8) == 0) {
         finding.verdict = DOCTOR_DEGRADED;
         finding.why = layer->how;
@@ -141,12 +128,19 @@ static void judge(struct report *report, const struct brig_layer *layer)
     report->findings[report->count++] = finding;
 }
 
-/* Was the same reason given for a layer before? */
-static bool is_told(const struct report *report, size_t at)
+static bool is_same(const char *a, const char *b)
 {
-    const char *why = report->findings[at].why;
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* True if an earlier layer has the same reason and, with `fix`, the same fix. */
+static bool is_told(const struct report *report, size_t at, bool fix)
+{
+    const struct finding *finding = &report->findings[at];
     for (size_t i = 0; i < at; i++) {
-        if (why && report->findings[i].why && strcmp(report->findings[i].why, why) == 0)
+        const struct finding *other = &report->findings[i];
+        if (finding->why && is_same(other->why, finding->why) &&
+            (!fix || is_same(other->fix, finding->fix)))
             return true;
     }
     return false;
@@ -158,12 +152,11 @@ static void print_text(const struct report *report)
     printf("tier: %s\n", report->tier);
     for (size_t i = 0; i < report->count; i++) {
         const struct finding *f = &report->findings[i];
-        bool told = is_told(report, i);
         printf("%-9s %s", words[f->verdict], f->layer);
         if (f->why)
-            printf(": %s", told ? "as above" : f->why);
+            printf(": %s", is_told(report, i, false) ? "as above" : f->why);
         putchar('\n');
-        if (f->fix && !told)
+        if (f->fix && !is_told(report, i, true))
             printf("          fix: %s\n", f->fix);
     }
 }
@@ -191,12 +184,11 @@ static void print_json(const struct report *report)
     jsonw_close(&w, ']');
     jsonw_close(&w, '}');
     buf_text(&buf, "\n");
-    target_write(STDOUT_FILENO, buf.data, buf.len);
+    target_write(STDOUT_FILENO, buf.data, buf.len, TARGET_PATIENCE);
     buf_done(&buf);
 }
 
-/* One run that tells what it sees. */
-/* Run a command and add what it prints to what was seen. *run is the caller's. */
+/* Run a command and add its output to report->seen. The caller owns *run. */
 static int ask(struct brig *brig, struct brig_spec *spec, const char *const *argv, size_t argc,
                struct report *report, struct brig_run **run, struct brig_error *err)
 {
@@ -214,7 +206,7 @@ static int ask(struct brig *brig, struct brig_spec *spec, const char *const *arg
     return 0;
 }
 
-/* What is on this host, where a run of no options would be. */
+/* Run the script with the default settings. */
 static int ask_shell(struct brig *brig, struct report *report, struct brig_run **run,
                      struct brig_error *err)
 {
@@ -223,14 +215,19 @@ static int ask_shell(struct brig *brig, struct report *report, struct brig_run *
     int ret = brig_spec_new(&spec, err);
     if (ret == 0)
         ret = brig_spec_set(spec, "workdir", "/tmp", BRIG_FROM_OPTION, NULL, err);
+    if (ret == 0) /* shows the remaining layers if no cell can be built */
+        ret = brig_spec_set(spec, "isolation", "auto", BRIG_FROM_OPTION, NULL, err);
     if (ret == 0)
         ret = ask(brig, spec, argv, 3, report, run, err);
+    if (ret < 0 && err->fault == BRIG_FAULT_REFUSED && strcmp(err->stage, "operator") == 0 &&
+        brig_spec_set(spec, "isolation", "cell", BRIG_FROM_OPTION, NULL, err) == 0)
+        ret = ask(brig, spec, argv, 3, report, run, err); /* the operator forbids isolation auto */
     brig_spec_free(spec);
     return ret;
 }
 
-/* What a shell cannot find out is looked at by this program itself. Where it cannot be shown to a
- * guest, what it would see stays unknown. */
+/* Run this program as a guest, to check layers that a shell cannot. If the guest cannot see the
+ * program, these layers are not checked. */
 static void ask_ourselves(struct brig *brig, struct report *report)
 {
     char self[PATH_MAX];
@@ -248,8 +245,8 @@ static void ask_ourselves(struct brig *brig, struct report *report)
     brig_spec_free(spec);
 }
 
-/* The guest's side of that: how many landlock rulesets it can put on itself. The kernel takes 16,
- * so one less if it has one already. */
+/* The guest's part: count the landlock rulesets that it can add to itself. The kernel allows 16, so
+ * there are fewer if brig has applied one. */
 static int look_around(void)
 {
     struct landlock_ruleset_attr attr = {.handled_access_fs = LANDLOCK_ACCESS_FS_READ_DIR};
@@ -262,6 +259,40 @@ static int look_around(void)
     return 0;
 }
 
+/* If no run can be started, every layer is missing for the same reason. The names of the layers are
+ * the choices of the key "require". */
+static void judge_nothing(struct report *report, struct brig_error *err)
+{
+    static char names[1024];
+    size_t count;
+    const struct brig_key *keys = brig_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(keys[i].name, "require") == 0)
+            snprintf(names, sizeof names, "%s", keys[i].choices);
+    }
+    report->tier = "none";
+    char *here = strstr(err->text, "; brig doctor"), *rest = NULL;
+    if (here) /* the reader is already running brig doctor */
+        *here = 0;
+    for (char *name = strtok_r(names, "|", &rest); name && report->count < FINDINGS_MAX;
+         name = strtok_r(NULL, "|", &rest))
+        report->findings[report->count++] =
+            (struct finding){name, DOCTOR_MISSING, err->text,
+                             fix_of(&(struct brig_layer){name, BRIG_LAYER_MISSING, err->text})};
+}
+
+static int print_report(const struct report *report, bool json)
+{
+    int code = report->count ? 0 : 1;
+    if (json)
+        print_json(report);
+    else
+        print_text(report);
+    for (size_t i = 0; i < report->count; i++)
+        code = report->findings[i].verdict == DOCTOR_OK ? code : 1;
+    return code;
+}
+
 static int examine(bool json, struct brig_error *err)
 {
     struct report report = {.count = 0};
@@ -271,29 +302,25 @@ static int examine(bool json, struct brig_error *err)
     int ret = brig_open(&brig, err);
     if (ret == 0)
         ret = ask_shell(brig, &report, &run, err);
-    if (ret < 0) {
-        buf_done(&report.seen);
-        brig_close(brig);
-        return ret;
+    bool refused = ret < 0 && brig && err->fault == BRIG_FAULT_REFUSED;
+    if (refused) {
+        judge_nothing(&report, err);
+        ret = 0;
+    } else if (ret == 0) {
+        const struct brig_result *result = brig_run_result(run);
+        report.tier = result->isolation.tier;
+        ask_ourselves(brig, &report);
+        buf_add(&report.seen, "", 1);
+        bool known = buf_failed(&report.seen) == 0;
+        for (size_t i = 0; known && i < result->isolation.count; i++)
+            judge(&report, &result->isolation.layers[i]);
     }
-    const struct brig_result *result = brig_run_result(run);
-    report.tier = result->isolation.tier;
-    ask_ourselves(brig, &report);
-    buf_add(&report.seen, "", 1);
-    bool known = buf_failed(&report.seen) == 0;
-    for (size_t i = 0; known && i < result->isolation.count; i++)
-        judge(&report, &result->isolation.layers[i]);
-    if (json)
-        print_json(&report);
-    else
-        print_text(&report);
-    int code = known ? 0 : 1;
-    for (size_t i = 0; i < report.count; i++)
-        code = report.findings[i].verdict == DOCTOR_OK ? code : 1;
+    if (ret == 0)
+        ret = print_report(&report, json);
     buf_done(&report.seen);
     brig_run_free(run);
     brig_close(brig);
-    return code;
+    return ret;
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -302,8 +329,10 @@ int cmd_doctor(int argc, char **argv)
     bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
     bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
     if (help) {
-        puts("usage: brig doctor [--json]\n\nTry each layer for real and say what is missing, why, "
-             "and what to do about it.\nExit code: 0 if all layers are there, 1 if not.");
+        puts("usage: brig doctor [--json]\n"
+             "\n"
+             "Test each layer in a run, and print the missing ones with the reason and the fix.\n"
+             "Exit code: 0 if all layers can be applied, 1 if not.");
         return 0;
     }
     if (argc == 2 && strcmp(argv[1], INSIDE) == 0)

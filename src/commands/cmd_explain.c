@@ -1,4 +1,5 @@
-/* brig explain, and brig run --dry-run: the plan, without running it. */
+/* SPDX-License-Identifier: MIT */
+/* brig explain and brig run --dry-run: print the plan of a run without starting it. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -21,10 +22,11 @@ int explain_spec(const struct brig_spec *spec, bool json)
         ret = brig_explain(brig, spec, json, &text, &len, &err);
     brig_close(brig);
     if (ret < 0) {
+        term_advise(&err, "--isolation auto");
         term_error(&err);
         return brig_error_exit_code(&err);
     }
-    ret = target_write(STDOUT_FILENO, text, len);
+    ret = target_write(STDOUT_FILENO, text, len, TARGET_PATIENCE);
     brig_free(text);
     return ret < 0 ? 125 : 0;
 }
@@ -39,7 +41,7 @@ int cmd_explain(int argc, char **argv)
     }
     int code = 0;
     if (options.help)
-        help_run(stdout);
+        options_help(stdout);
     else
         code = explain_spec(options.spec, options.json);
     options_done(&options);

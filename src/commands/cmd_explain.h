@@ -1,4 +1,5 @@
-/* Printing the plan of a spec on stdout; returns an exit code. */
+/* SPDX-License-Identifier: MIT */
+/* Print the plan of a spec on stdout; returns an exit code. */
 #ifndef CLI_EXPLAIN_H
 #define CLI_EXPLAIN_H
 

@@ -1,4 +1,5 @@
-/* brig manual: the manual page in man(7) form, made from the tables. */
+/* SPDX-License-Identifier: MIT */
+/* brig manual: the manual page in man(7) format, from the tables of options. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 #include "cli/options.h"
 #include "cli/term.h"
 
-/* Text in man(7): a dash that is to be typed, and a line that begins with a dot or a quote. */
+/* Print text for man(7): escape dashes, and dots and quotes at the beginning of a line. */
 static void print_text(const char *text)
 {
     if (*text == '.' || *text == '\'')
@@ -67,46 +68,40 @@ static const char before_options[] = ".SH NAME\nbrig \\- run a command as if it 
 
 static const char description[] =
     ".SH DESCRIPTION\n"
-    "brig runs one command with a budget of memory, processor, processes, time and output; "
-    "streams\n"
-    "its output live; ends all of what it started when it ends or overruns; and says exactly what\n"
-    "happened. A result is given only when the whole process tree is gone.\n.PP\n"
-    "What was asked for by name and cannot be enforced is refused (exit 125) with the reason. "
-    "Only\n"
-    "brig's own defaults may degrade, and then the result lists what was not applied and "
-    "why.\n.PP\n"
-    "Sizes are written 4096, 512K, 64M, 2G; durations 500ms, 30s, 5m, 1h30m, bare numbers are\n"
-    "seconds. \\(lqunlimited\\(rq lifts a limit; 0 is refused.\n.PP\n"
-    "Precedence: option, BRIG_* variable (BRIG_MEMORY, BRIG_KILL_AFTER, ...), metadata, spec "
-    "file,\n"
-    "default. No setting exceeds the operator's maxima.\n"
+    "brig runs one command with limits on memory, CPU, processes, time and output, and relays its\n"
+    "output live. When the command ends or exceeds a limit, brig ends every process that it\n"
+    "started, and reports exactly what happened. The result is written only when all processes of\n"
+    "the run are gone.\n.PP\n"
+    "A setting that was asked for by name and cannot be enforced is refused (exit 125) with the\n"
+    "reason. If no cell can be built, the run is refused, unless isolation is auto. The result\n"
+    "lists the layers that were applied, and those that were not with the reason.\n.PP\n"
+    "Sizes are written as 4096, 512K, 64M, 2G; durations as 500ms, 30s, 5m, 1h30m; plain numbers\n"
+    "are seconds. \\(lqunlimited\\(rq removes a limit; 0 is refused.\n.PP\n"
+    "Precedence: option, BRIG_* variable (BRIG_MEMORY, BRIG_KILL_AFTER, ...), metadata, spec\n"
+    "file, default. No setting can exceed the operator's maxima.\n"
     ".SH OPTIONS\n";
 
 static const char after_options[] =
-    "How many jobs run at once cannot be changed while they run.\n"
+    "The number of parallel jobs of brig batch cannot be changed while they run.\n"
     ".SH SPEC FILE\n"
-    "A JSON object with \\(lqcommand\\(rq, an array of strings, and the settings above by name, "
-    "with\n"
-    "_ for \\-: sizes and durations as numbers or as strings with units, env and labels as "
-    "objects.\n"
-    "Unknown and duplicate keys are refused.\n"
+    "A JSON object with \\(lqcommand\\(rq, an array of strings, and the settings above by name,\n"
+    "with _ for \\-. Sizes and durations are numbers, or strings with units; env and labels are\n"
+    "objects. Unknown and duplicate keys are refused.\n"
     ".SH METADATA\n"
-    "Any JSON object; the members of its \\(lqlimits\\(rq object are limits as in a spec file.\n"
+    "Any JSON object; the members of its object \\(lqlimits\\(rq are limits as in a spec file.\n"
     ".SH FILES\n"
     ".TP\n.I /etc/brig/limits.json\n"
-    "The operator's maxima, e.g. {\"maximum\": {\"memory\": \"8G\", \"timeout\": \"2h\"}}. It must "
-    "belong to\nroot and be writable by root only. A value over its maximum is refused; a default "
-    "over it is\nlowered to it.\n"
+    "The operator's maxima, e.g. {\"maximum\": {\"memory\": \"8G\", \"timeout\": \"2h\"}}.\n"
+    "It must belong to root, and no other user may write to it. A value above its maximum is\n"
+    "refused; a default above it is lowered to it.\n"
     ".SH EXIT STATUS\n"
-    "The command's own; 124 after a timeout; 125 if brig could not run it as asked; 126 if it "
-    "cannot\n"
-    "be executed; 127 if it was not found; 128+N if it was killed by signal N; 137 if it was "
-    "killed "
-    "at\nanother limit; 2 for bad usage. When brig itself is told to end by signal N: 128+N.\n"
+    "The command's own; 124 after a timeout; 125 if brig could not run it as asked; 126 if it\n"
+    "cannot be executed; 127 if it was not found; 128+N if it was killed by signal N; 137 if it\n"
+    "was killed at another limit; 2 for bad usage. If brig itself is ended by signal N: 128+N.\n"
     ".SH SIGNALS\n"
-    "SIGINT, SIGTERM and SIGHUP cancel the run: SIGTERM to its tree, SIGKILL after kill\\-after. "
-    "A\n"
-    "second one does not wait. If brig is killed with SIGKILL, its run dies with it.\n"
+    "SIGINT, SIGTERM and SIGHUP cancel the run: its processes get SIGTERM, and SIGKILL after\n"
+    "kill\\-after. A second signal kills them at once. If brig is killed with SIGKILL, its run\n"
+    "ends too.\n"
     ".SH EXAMPLES\n"
     ".nf\nbrig run \\-\\-timeout 10s \\-m 512M \\-\\- python3 job.py\n"
     "brig run \\-\\-json \\-\\- make test | jq .status\n"
@@ -126,19 +121,19 @@ static void print_synopsis(void)
 static const char before_batch[] =
     ".SH BATCH\n"
     ".B brig batch\n"
-    "takes jobs, a JSON object a line: a spec as in a spec file, with an \\(lqid\\(rq if it is to "
-    "have one.\n"
-    "It prints their results, one a line, as they end: the result object after "
-    "\\(lqline\\(rq,\n"
-    "\\(lqok\\(rq and \\(lqjob\\(rq. It exits with 0 if every job did, 1 if some did not.\n";
+    "reads jobs, one JSON object per line: a spec as in a spec file, with an optional\n"
+    "\\(lqid\\(rq. It prints the result of each job on a line when the job ends: the\n"
+    "result object with \\(lqline\\(rq, \\(lqok\\(rq and \\(lqjob\\(rq. It exits with 0 if every "
+    "job did, and\n"
+    "with 1 if some did not.\n";
 
 static const char before_mcp[] =
     ".SH MCP\n"
     ".B brig mcp\n"
-    "serves an agent by the Model Context Protocol on stdin and stdout: run_command, run_code, "
-    "poll_run,\nwrite_stdin, cancel_run, and the tools of a file. The options above but for the "
-    "last ones, which are\nthose of brig run alone, are what every run begins with and the most "
-    "that an agent can ask for. It\nends with its stdin, and nothing of its runs is left.\n";
+    "serves an agent by the Model Context Protocol on stdin and stdout, with the tools\n"
+    "run_command, run_code, poll_run, write_stdin, cancel_run and those of a file. The options\n"
+    "above, except the last ones, which are only for brig run, apply to every run, and an agent\n"
+    "cannot exceed them. When its stdin is closed, the server ends all of its runs and exits.\n";
 
 static void print_own(const struct own_option *options, size_t count)
 {

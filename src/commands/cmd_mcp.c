@@ -1,4 +1,5 @@
-/* brig mcp: a server for agents; see src/mcp. This reads its command line and says how it ended. */
+/* SPDX-License-Identifier: MIT */
+/* brig mcp: the command line of the MCP server, which is in src/mcp. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,26 +19,28 @@
 #define STAGE "command line"
 
 static const char usage[] =
-    "usage: brig mcp [--tools FILE] [options of brig run]\n\n"
-    "A server of the Model Context Protocol on stdin and stdout: run_command, run_code, and the\n"
-    "tools of a file. The options of brig run are what every run begins with, and the most that "
-    "an\n"
-    "agent can ask for: --timeout 10m, --memory 4G, --network host, --ro /data, --workdir DIR.\n\n";
+    "usage: brig mcp [--tools FILE] [options of brig run]\n"
+    "\n"
+    "An MCP (Model Context Protocol) server on stdin and stdout, with run_command, run_code\n"
+    "and the tools of a file. The options of brig run apply to every run, and an agent cannot\n"
+    "exceed them: --timeout 10m, --memory 4G, --network host, --ro /data, --workdir DIR.\n"
+    "\n";
 
 enum own { OWN_TOOLS, OWN_YIELD, OWN_MAX_RUNS, OWN_KEEP, OWN_VERBOSE, OWN_HELP, OWN_COUNT };
 
 const struct own_option mcp_own_options[] = {
-    [OWN_TOOLS] = {"tools", 't', "FILE", "tools of your own, a JSON file"},
-    [OWN_YIELD] = {"yield", 0, "TIME", "say that a run goes on after this time (" MCP_YIELD ")"},
-    [OWN_MAX_RUNS] = {"max-runs", 0, "N", "runs at once (8, at most 64)"},
-    [OWN_KEEP] = {"keep", 0, "SIZE", "output kept of each run (" MCP_KEEP ", at most 512K)"},
-    [OWN_VERBOSE] = {"verbose", 'v', NULL, "say at the end how many runs there were"},
+    [OWN_TOOLS] = {"tools", 't', "FILE", "a tools file (JSON) with tools of your own"},
+    [OWN_YIELD] = {"yield", 0, "TIME",
+                   "answer that a run is still running after this time (" MCP_YIELD ")"},
+    [OWN_MAX_RUNS] = {"max-runs", 0, "N", "number of parallel runs (8, at most 64)"},
+    [OWN_KEEP] = {"keep", 0, "SIZE", "output kept per run (" MCP_KEEP ", at most 512K)"},
+    [OWN_VERBOSE] = {"verbose", 'v', NULL, "print the number of runs at the end"},
     [OWN_HELP] = {"help", 'h', NULL, "show this help"},
 };
 const size_t mcp_own_option_count = OWN_COUNT;
 
 struct session {
-    const char *values[OWN_COUNT]; /* "" for those that take none */
+    const char *values[OWN_COUNT]; /* "" for options without an argument */
     struct supervisor supervisor;
     struct brig_spec *spec;
     struct brig_tools *tools;
@@ -72,7 +75,7 @@ static int read_numbers(struct session *s, struct brig_error *err)
         return bad_value(s, OWN_MAX_RUNS, why, err);
     why = units_parse_size(v[OWN_KEEP] ? v[OWN_KEEP] : MCP_KEEP, &keep);
     if (!why && keep > MCP_KEEP_MAX)
-        why = "is over 512K: clients take no longer message";
+        why = "is over 512K: clients refuse longer messages";
     if (why)
         return bad_value(s, OWN_KEEP, why, err);
     s->options.max_runs = (unsigned)runs;
@@ -88,7 +91,8 @@ static int read_tools(struct session *s, struct brig_error *err)
     if (!path)
         return 0;
     if (strcmp(path, "-") == 0)
-        return error_usage(err, STAGE, "--tools: not from stdin, where the client speaks");
+        return error_usage(err, STAGE,
+                           "--tools: stdin is the connection to the client; name a file");
     int ret = words_file(path, "--tools", BRIG_TOOLS_MAX, &text, &len, err);
     return ret < 0 ? ret : brig_tools_read(&s->tools, text, len, path, err);
 }
@@ -96,7 +100,9 @@ static int read_tools(struct session *s, struct brig_error *err)
 static int check_spec(const struct session *s, struct brig_error *err)
 {
     char *input = brig_spec_get(s->spec, "stdin");
-    int ret = input ? error_usage(err, STAGE, "--stdin: each run has its own") : 0;
+    int ret =
+        input ? error_usage(err, STAGE, "--stdin: is set for each run, by the agent; leave it out")
+              : 0;
     brig_free(input);
     return ret;
 }
@@ -105,6 +111,8 @@ static int prepare(struct session *s, int argc, char **argv, struct brig_error *
 {
     int ret = brig_spec_new(&s->spec, err);
     const struct option_set options = {mcp_own_options, OWN_COUNT, set, s, s->spec};
+    if (ret == 0)
+        brig_spec_share(s->spec);
     if (ret == 0)
         ret = options_read_set(&options, argc, argv, err);
     if (ret < 0 || s->values[OWN_HELP])
@@ -116,6 +124,8 @@ static int prepare(struct session *s, int argc, char **argv, struct brig_error *
         ret = read_tools(s, err);
     if (ret == 0 && s->tools)
         brig_tools_bound(s->tools, s->spec);
+    if (ret == 0 && s->tools)
+        ret = brig_tools_guard(s->tools, s->values[OWN_TOOLS], s->spec, err);
     return ret == 0 ? supervise_prepare(&s->supervisor, err) : ret;
 }
 
@@ -124,9 +134,10 @@ static int serve(struct session *s, struct brig_error *err)
     struct mcp_counts counts = {0};
     s->options.spec = s->spec;
     s->options.tools = s->tools;
+    s->options.degraded = term_degraded;
     s->options.signals = s->supervisor.signals;
     int ret = mcp_serve(&s->options, &counts, err);
-    supervise_failed(&s->supervisor); /* whatever a guest could have left to us */
+    supervise_failed(&s->supervisor); /* ends processes that a guest may have left to us */
     if (ret == 0 && s->values[OWN_VERBOSE])
         term_message("mcp: %llu runs, %llu of them in cells that were built ahead",
                      (unsigned long long)counts.runs, (unsigned long long)counts.warm);

@@ -1,4 +1,5 @@
-/* brig tools: what a tools file has, and whether each of them could be run here. */
+/* SPDX-License-Identifier: MIT */
+/* brig tools: list the tools of a tools file, and check whether each could be run on this host. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,11 +18,13 @@
 #define STAGE "command line"
 
 static const char usage[] =
-    "usage: brig tools [--json] FILE\n       brig tools --schema\n\n"
-    "List the tools of a tools file and check each: its schema, its settings, and whether its\n"
-    "command is there and in its view. None is started. Exit code 0 if all are well, else that "
-    "of\n"
-    "the first that is not.\n\n";
+    "usage: brig tools [--json] FILE\n"
+    "       brig tools --schema\n"
+    "\n"
+    "List the tools of a tools file and check each: its schema, its settings, and that its\n"
+    "command exists and is in its view. No tool is started. Exit code: 0 if all tools pass,\n"
+    "else the code of the first one that fails.\n"
+    "\n";
 
 static void list_text(struct buf *out, const struct brig_tool *tool, const struct brig_error *wrong)
 {
@@ -57,14 +60,14 @@ static int print(struct buf *out)
 {
     int ret = buf_failed(out);
     if (ret == 0)
-        ret = target_write(STDOUT_FILENO, out->data, out->len);
+        ret = target_write(STDOUT_FILENO, out->data, out->len, TARGET_PATIENCE);
     if (ret < 0)
-        term_message("cannot write it: %s", error_text(-ret));
+        term_message("cannot write the list: %s", error_text(-ret));
     buf_done(out);
     return ret < 0 ? 125 : 0;
 }
 
-/* The exit code. */
+/* Returns the exit code. */
 static int list(struct brig *brig, const struct brig_tools *tools, bool json)
 {
     struct buf out;
@@ -77,6 +80,8 @@ static int list(struct brig *brig, const struct brig_tools *tools, bool json)
     for (size_t i = 0; i < brig_tools_count(tools); i++) {
         struct brig_error err = {0};
         bool wrong = brig_tools_check(tools, i, brig, &err) < 0;
+        if (wrong)
+            term_advise(&err, "\"isolation\": \"auto\" in the file");
         if (json)
             list_json(&w, brig_tools_get(tools, i), wrong ? &err : NULL);
         else
@@ -103,7 +108,7 @@ int cmd_tools(int argc, char **argv)
 {
     bool json = false, schema = false, help = false;
     const struct word words[] = {
-        {"json", 0, NULL, "as a JSON array, with the schemas", NULL, &json},
+        {"json", 0, NULL, "print a JSON array, with the schemas", NULL, &json},
         {"schema", 0, NULL, "print the JSON Schema of such a file", NULL, &schema},
         {"help", 'h', NULL, "show this help", NULL, &help},
     };
@@ -127,6 +132,8 @@ int cmd_tools(int argc, char **argv)
         ret = words_file(path, "tools", BRIG_TOOLS_MAX, &text, &len, &err);
     if (ret == 0)
         ret = brig_tools_read(&tools, text, len, strcmp(path, "-") == 0 ? "stdin" : path, &err);
+    if (ret == 0)
+        ret = brig_tools_guard(tools, strcmp(path, "-") == 0 ? NULL : path, NULL, &err);
     if (ret == 0)
         ret = brig_open(&brig, &err);
     int code = ret == 0 ? list(brig, tools, json) : brig_error_exit_code(&err);

@@ -1,4 +1,5 @@
-/* brig: a table of verbs. */
+/* SPDX-License-Identifier: MIT */
+/* brig: dispatch of the verbs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,22 +7,17 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "brig.h"
 #include "commands.h"
 #include "cli/term.h"
 
-const struct command commands[] = {
-    {"run", "[options] [--] COMMAND [ARG...]", "run one command", cmd_run},
-    {"explain", "[options] [--] COMMAND [ARG...]", "show the plan of such a run", cmd_explain},
-    {"batch", "[options] JOBS.ndjson|-", "run many jobs, print their results", cmd_batch},
-    {"call", "TOOL [--args JSON] --tools FILE", "call a tool, print its answer", cmd_call},
-    {"tools", "[--json] FILE", "list and check the tools of a file", cmd_tools},
-    {"mcp", "[--tools FILE] [options]", "serve an agent, MCP on stdio", cmd_mcp},
-    {"doctor", "[--json]", "what this host can enforce", cmd_doctor},
-    {"completion", "bash|zsh|fish", "print a completion script for a shell", cmd_completion},
-    {"manual", "", "print the manual page", cmd_manual},
+static int (*const verbs[])(int argc, char **argv) = {
+    [VERB_RUN] = cmd_run,       [VERB_EXPLAIN] = cmd_explain,       [VERB_BATCH] = cmd_batch,
+    [VERB_CALL] = cmd_call,     [VERB_TOOLS] = cmd_tools,           [VERB_MCP] = cmd_mcp,
+    [VERB_DOCTOR] = cmd_doctor, [VERB_COMPLETION] = cmd_completion, [VERB_MANUAL] = cmd_manual,
 };
-const unsigned command_count = sizeof commands / sizeof *commands;
+_Static_assert(sizeof verbs / sizeof *verbs == VERB_COUNT, "a verb without its command");
 
 static void usage(FILE *out)
 {
@@ -29,7 +25,9 @@ static void usage(FILE *out)
     for (unsigned i = 0; i < command_count; i++)
         fprintf(out, "  brig %-11s %-32s %s\n", commands[i].name, commands[i].arguments,
                 commands[i].help);
-    fputs("\nbrig VERB --help tells more; brig --version the version.\n", out);
+    fputs("\n"
+          "See brig VERB --help for the options of a verb; brig --version prints the version.\n",
+          out);
 }
 
 static int finish_text(void)
@@ -37,8 +35,8 @@ static int finish_text(void)
     return ferror(stdout) || fflush(stdout) ? 125 : 0;
 }
 
-/* Started with 0, 1 or 2 closed, the next file we open would get that number and be taken for a
- * stream. */
+/* If file descriptor 0, 1 or 2 is closed at the start, the next file that we open would get its
+ * number and be used as a standard stream: open /dev/null there. */
 static int fill_standard_fds(void)
 {
     int fd;
@@ -49,6 +47,19 @@ static int fill_standard_fds(void)
         return -1;
     close(fd);
     return 0;
+}
+
+static int unknown_verb(const char *verb)
+{
+    char name[128], hint[NEAREST_HINT_SIZE];
+    struct nearest nearest;
+    nearest_init(&nearest, verb, strlen(verb));
+    for (unsigned i = 0; i < command_count; i++)
+        nearest_try(&nearest, commands[i].name);
+    brig_escape(verb, strlen(verb), name, sizeof name);
+    term_message("\"%s\" is not a verb%s; see brig --help (to run a command: brig run -- %s)", name,
+                 nearest_hint(&nearest, "brig ", hint), name);
+    return 2;
 }
 
 int main(int argc, char **argv)
@@ -72,11 +83,7 @@ int main(int argc, char **argv)
     }
     for (unsigned i = 0; i < command_count; i++) {
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+            return verbs[i](argc - 1, argv + 1);
     }
-    char name[128];
-    brig_escape(argv[1], strlen(argv[1]), name, sizeof name);
-    term_message("\"%s\" is not a verb; see brig --help (to run a command: brig run -- %s)", name,
-                 name);
-    return 2;
+    return unknown_verb(argv[1]);
 }

@@ -1,4 +1,5 @@
-/* The schema of tools files. */
+/* SPDX-License-Identifier: MIT */
+/* The JSON Schema of tools files. */
 #include "tools_schema.h"
 
 #include <stdio.h>
@@ -54,6 +55,22 @@ static void add_types(struct jsonw *w, const char *first, const char *second)
     jsonw_close(w, ']');
 }
 
+/* An entry of a list: its text form, or an object with its two parts. */
+static void add_entries(struct jsonw *w, const char *second)
+{
+    jsonw_open(w, "items", '{');
+    add_types(w, "string", "object");
+    jsonw_open(w, "required", '[');
+    jsonw_text(w, NULL, "path");
+    jsonw_close(w, ']');
+    jsonw_bool(w, "additionalProperties", false);
+    jsonw_open(w, "properties", '{');
+    add_items(w, "path", "string");
+    add_items(w, second, "string");
+    jsonw_close(w, '}');
+    jsonw_close(w, '}');
+}
+
 static void add_key(struct jsonw *w, const struct brig_key *key)
 {
     open_property(w, key->name, NULL, key->help);
@@ -73,18 +90,21 @@ static void add_key(struct jsonw *w, const struct brig_key *key)
         break;
     case BRIG_TYPE_LIST:
         add_type(w, "array");
-        add_items(w, "items", "string");
+        if (key->second)
+            add_entries(w, key->second);
+        else
+            add_items(w, "items", "string");
         break;
     case BRIG_TYPE_MAP:
         add_types(w, "object", "array");
         break;
     }
     if (key->initial)
-        jsonw_text(w, "default", key->initial);
+        jsonw_text(w, "default", key->shared ? key->shared : key->initial);
     jsonw_close(w, '}');
 }
 
-/* Of a tool, or of the defaults of all. */
+/* The keys of a tool, or of the defaults of all tools. */
 static void add_keys(struct jsonw *w)
 {
     size_t count;

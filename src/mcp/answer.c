@@ -1,7 +1,9 @@
-/* Answers to calls: the same object as structured content and as text. */
+/* SPDX-License-Identifier: MIT */
+/* Answers to tool calls: the same object as structured content and as text. */
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "server.h"
 
 void answer_error(struct server *server, const struct ask *ask, const char *text)
@@ -16,6 +18,14 @@ void answer_error(struct server *server, const struct ask *ask, const char *text
     jsonw_close(&reply.w, ']');
     jsonw_bool(&reply.w, "isError", true);
     reply_send(&reply, &server->wire);
+}
+
+void answer_refusal(struct server *server, const struct ask *ask, struct brig_error *err)
+{
+    error_advise(err, BRIG_STAGE_ISOLATION,
+                 "only the operator of this server can fix this, or allow less with isolation "
+                 "auto; ask them to run brig doctor");
+    answer_error(server, ask, err->text);
 }
 
 static void write_stream(struct jsonw *w, const struct run *run, enum brig_stream stream,
@@ -47,9 +57,15 @@ static void write_end(struct jsonw *w, const struct run *run)
     else
         jsonw_null(w, "signal");
     jsonw_text(w, "notes", o->notes);
+    if (o->hints.count == 0)
+        return;
+    jsonw_open(w, "hints", '[');
+    for (size_t i = 0; i < o->hints.count; i++)
+        jsonw_text(w, NULL, o->hints.items[i]);
+    jsonw_close(w, ']');
 }
 
-/* The result of a tool that somebody polled for. */
+/* The result of a tool, for a client that polled for it. */
 static void write_tool(struct jsonw *w, const struct run *run)
 {
     const struct outcome *o = &run->outcome;
@@ -61,7 +77,7 @@ static void write_tool(struct jsonw *w, const struct run *run)
     jsonw_text(w, "error", o->error);
 }
 
-/* The object which schema_output describes. */
+/* The object that schema_output describes. */
 static void write_state(struct jsonw *w, const struct run *run, uint64_t since)
 {
     uint64_t wall = run->over ? run->outcome.wall_ns : clock_now() - run->started;
@@ -85,7 +101,8 @@ static void write_state(struct jsonw *w, const struct run *run, uint64_t since)
     jsonw_close(w, '}');
 }
 
-/* The text, which is a string already or JSON, and the object itself, if it may be shown. */
+/* Write the text, which is JSON or the JSON string itself, and the object if `structured` is
+ * true. */
 static void write_content(struct jsonw *w, const char *json, size_t len, bool structured)
 {
     bool utf8;
@@ -105,7 +122,9 @@ static void write_content(struct jsonw *w, const char *json, size_t len, bool st
 static void send_or_say_why(struct server *server, const struct ask *ask, struct reply *reply)
 {
     if (!reply_send(reply, &server->wire))
-        answer_error(server, ask, "the answer is larger than a message may be");
+        answer_error(server, ask,
+                     "the answer is larger than a message may be: print less, or write the output "
+                     "to a file");
 }
 
 static void answer_state(struct server *server, const struct waiter *waiter)
@@ -115,8 +134,8 @@ static void answer_state(struct server *server, const struct waiter *waiter)
     struct reply reply;
     struct buf state;
     struct jsonw w;
-    /* What is said of a tool that goes on does not fit the schema of its output: clients check that
-     * of everything but errors. */
+    /* The state of a tool that is still running does not match the tool's output schema, which
+     * clients check for every answer except errors. */
     bool misfit = waiter->owner && run->tool && run->tool->output_schema;
     buf_init(&state, RPC_MESSAGE_MAX);
     jsonw_init(&w, &state);
@@ -131,7 +150,7 @@ static void answer_state(struct server *server, const struct waiter *waiter)
     buf_done(&state);
 }
 
-/* What a tool of the file answered: its own output, and nothing around it. */
+/* Answer with the output of a tool from the file, without a wrapper. */
 static void answer_tool(struct server *server, const struct waiter *waiter)
 {
     const struct outcome *o = &waiter->run->outcome;

@@ -1,7 +1,8 @@
-/* The tools that the server has itself: run_command, run_code, poll_run, write_stdin, cancel_run.
+/* SPDX-License-Identifier: MIT */
+/* The built-in tools: run_command, run_code, poll_run, write_stdin, cancel_run.
  *
- * Arguments are the agent's, and may only ask for less than the operator set: everything is added
- * to a copy of the operator's spec. */
+ * The agent's arguments are applied to a copy of the operator's spec, and can only lower its
+ * limits. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -41,10 +42,9 @@ static int check_arguments(const struct argument *known, const struct jsonr *arg
         while (a->name && strcmp(a->name, m->key) != 0)
             a++;
         if (!a->name)
-            return error_usage(err, STAGE, "%.*s: there is no argument of this name",
-                               SHOWN(m->key));
+            return error_usage(err, STAGE, "%.*s: no such argument", SHOWN(m->key));
         if (!(a->types & IS(m->type)))
-            return error_usage(err, STAGE, "%s: is not of the right type", a->name);
+            return error_usage(err, STAGE, "%s: has the wrong type", a->name);
     }
     for (const struct argument *a = known; a->name; a++) {
         if (a->required && !(args && jsonr_get(args, a->name)))
@@ -53,7 +53,7 @@ static int check_arguments(const struct argument *known, const struct jsonr *arg
     return 0;
 }
 
-/* The argument; null, with an empty text, where it was not given. */
+/* The argument, or a null value with an empty text if it is absent. */
 static const struct jsonr *get(const struct jsonr *args, const char *name)
 {
     static char empty[1];
@@ -72,7 +72,7 @@ static bool is_true(const struct jsonr *args, const char *name)
     return get(args, name)->type == JSONR_TRUE;
 }
 
-/* Seconds, of which 0 is some as well. */
+/* Read a duration in seconds; 0 is allowed. */
 static int read_wait(const struct jsonr *args, const char *name, uint64_t most, uint64_t *ns,
                      struct brig_error *err)
 {
@@ -103,22 +103,22 @@ static int read_since(const struct jsonr *args, const struct run *run, uint64_t 
     errno = 0;
     unsigned long long number = strtoull(value->text, &end, 10);
     if (*end || errno || value->text[0] == '-' || number > run->log.end)
-        return error_usage(err, STAGE,
-                           "since: %.*s is not a place in the output, which has %llu bytes so far",
-                           SHOWN(value->text), (unsigned long long)run->log.end);
+        return error_usage(
+            err, STAGE, "since: %.*s is not an offset in the output, which has %llu bytes so far",
+            SHOWN(value->text), (unsigned long long)run->log.end);
     *since = number;
     return 0;
 }
 
-/* ---- what is run ---------------------------------------------------------------------------- */
+/* ---- the job -------------------------------------------------------------------------------- */
 
-/* The program with its arguments, and what stands before its stdin. */
+/* The program with its arguments, and the bytes to send before its stdin. */
 struct job {
     const char **argv;
     size_t argc;
     const char *before;
     size_t before_len;
-    char folder[PATH_MAX];
+    char dir[PATH_MAX];
     char number[32];
 };
 
@@ -133,11 +133,11 @@ static int job_init(struct job *job, size_t words, struct brig_error *err)
     return job->argv ? 0 : error_memory(err, STAGE);
 }
 
-/* A folder inside of the operator's. What a guest can reach is decided by its view: this is for a
- * clear answer, which is the same for whatever is not such a folder: an agent, or a link that its
- * guest made, does not learn what there is outside. */
-static int find_folder(const struct server *server, const char *asked, char out[PATH_MAX],
-                       struct brig_error *err)
+/* Resolve a directory inside the operator's work directory. The guest is confined by its view; this
+ * check is for a clear message. The message is the same for every other path, so that an agent,
+ * with a symlink that its guest made, cannot learn which files exist outside. */
+static int find_dir(const struct server *server, const char *asked, char out[PATH_MAX],
+                    struct brig_error *err)
 {
     char path[PATH_MAX], found[PATH_MAX];
     size_t len = strlen(server->workdir);
@@ -147,22 +147,23 @@ static int find_folder(const struct server *server, const char *asked, char out[
                   strncmp(found, server->workdir, len) == 0 &&
                   (!found[len] || found[len] == '/' || server->workdir[len - 1] == '/');
     if (!inside)
-        return error_refused(err, STAGE, "workdir: %.*s: is not a folder in the work folder %.*s",
+        return error_refused(err, STAGE,
+                             "workdir: %.*s: is not a directory in the work directory %.*s",
                              SHOWN(asked), SHOWN(server->workdir));
     memcpy(out, found, strlen(found) + 1);
     return 0;
 }
 
-/* The work folder stays the operator's, with all that is in it: a shell goes into the other. It
- * also looks for a program that is named alone, inside: brig itself would tell what there is
- * outside, and how to show it. */
+/* The spec keeps the operator's work directory, and a shell in the cell changes to the directory
+ * that was asked for. The shell also searches PATH for the program: brig's own message for a
+ * missing program would tell the agent about files outside the view. */
 static int begin_command(const struct server *server, struct job *job, const struct jsonr *args,
                          bool shell, struct brig_error *err)
 {
     const struct jsonr *workdir = get(args, "workdir");
     if (!is_given(workdir) && shell)
         return 0;
-    int ret = is_given(workdir) ? find_folder(server, workdir->text, job->folder, err) : 0;
+    int ret = is_given(workdir) ? find_dir(server, workdir->text, job->dir, err) : 0;
     if (ret < 0)
         return ret;
     put(job, "/bin/sh");
@@ -170,7 +171,7 @@ static int begin_command(const struct server *server, struct job *job, const str
     put(job, is_given(workdir) ? "cd -- \"$1\" || exit 126; shift; exec \"$@\"" : "exec \"$@\"");
     put(job, "sh");
     if (is_given(workdir))
-        put(job, job->folder);
+        put(job, job->dir);
     return 0;
 }
 
@@ -223,7 +224,7 @@ static int fill_spec(const struct server *server, struct run *run, struct brig_s
         ret = brig_spec_lower(spec, "timeout", text, "timeout", err);
     if (ret == 0)
         ret = set_environment(spec, args, err);
-    /* Passed on to nowhere: it is kept here, bounded, as its events come. */
+    /* The output is discarded here; the log is filled from its events. */
     if (ret == 0)
         ret = brig_spec_set_sink(spec, BRIG_STDOUT, BRIG_SINK_PASS, server->null, err);
     if (ret == 0)
@@ -242,6 +243,8 @@ static int start(struct server *server, const struct ask *ask, const struct job 
     int ret = read_wait(args, "yield_seconds", server->options->yield_ns, &yield, err);
     if (ret == 0)
         ret = brig_spec_copy(server->options->spec, &spec, err);
+    if (ret == 0)
+        brig_spec_hide_host(spec);
     if (ret == 0)
         ret = fill_spec(server, run, spec, job, args, err);
     if (ret == 0)
@@ -271,7 +274,7 @@ static int run_command(struct server *server, const struct ask *ask, const struc
     }
     for (const struct jsonr *m = command->first; m && ret == 0; m = m->next) {
         if (m->type != JSONR_STRING)
-            ret = error_usage(err, STAGE, "command: is not a string, nor an array of strings");
+            ret = error_usage(err, STAGE, "command: has to be a string or an array of strings");
         put(&job, m->text);
     }
     if (ret == 0 && (command->type == JSONR_STRING ? !command->len : !command->count))
@@ -282,9 +285,9 @@ static int run_command(struct server *server, const struct ask *ask, const struc
     return ret;
 }
 
-/* Code is nowhere to be seen from outside: it comes on stdin, before what the program is to read
- * there, and goes into a file of the run's own /tmp, so that messages name its lines. What it
- * imports is looked for in the work folder. */
+/* The code is not written to a file on the host. It comes on stdin, before the program's own input,
+ * and is stored in the private /tmp of the run, so that error messages have line numbers. Imports
+ * are searched in the work directory. */
 #define TAKE_CODE                                                                                  \
     "f=${TMPDIR:-/tmp}/code; "                                                                     \
     "dd of=\"$f\" bs=\"$1\" count=1 iflag=fullblock status=none || exit 126; "
@@ -329,9 +332,9 @@ static int run_code(struct server *server, const struct ask *ask, const struct j
     while (language < end && strcmp(language->name, name->text) != 0)
         language++;
     if (language == end || !is_there(language->program))
-        return error_usage(err, STAGE, "language: \"%.*s\" is not there", SHOWN(name->text));
+        return error_usage(err, STAGE, "language: \"%.*s\" is not available", SHOWN(name->text));
     if (code->len == 0 || code->len > CODE_MAX)
-        return error_usage(err, STAGE, "code: has to be 1 to %u bytes, and is %zu", CODE_MAX,
+        return error_usage(err, STAGE, "code: has to be 1 to %u bytes, but has %zu", CODE_MAX,
                            code->len);
     int ret = job_init(&job, 8, err);
     if (ret == 0)
@@ -364,7 +367,7 @@ static int find_run(struct server *server, const struct jsonr *args, struct run 
     return 0;
 }
 
-/* From where on, and how long, an answer is to tell. */
+/* The run to report, the offset in its output, and the time to wait. */
 struct look {
     struct run *run;
     uint64_t since, wait;
@@ -440,15 +443,15 @@ static int cancel_run(struct server *server, const struct ask *ask, const struct
 
 static const struct builtin {
     const char *name, *title, *description, *input;
-    bool starts, reads; /* a run; nothing is changed */
+    bool starts, reads; /* `starts`: starts a run; `reads`: changes nothing */
     int (*call)(struct server *server, const struct ask *ask, const struct jsonr *args,
                 struct brig_error *err);
     struct argument arguments[10];
 } builtins[] = {
     {"run_command",
      "Run a command",
-     "Run a shell command, or a program with its arguments, in a sandbox, and give its output and "
-     "exit code. Files outside of the work folder are read-only or do not exist.",
+     "Run a shell command, or a program with its arguments, in a sandbox, and return its output "
+     "and exit code. Files outside of the work directory are read-only or do not exist.",
      schema_command,
      true,
      false,
@@ -456,7 +459,7 @@ static const struct builtin {
      {{"command", IS(JSONR_STRING) | IS(JSONR_ARRAY), true}, RUN_ARGUMENTS}},
     {"run_code",
      "Run code",
-     "Run a program, given as its text, in a sandbox, and give its output.",
+     "Run source code in a sandbox, and return its output.",
      schema_code,
      true,
      false,
@@ -464,7 +467,7 @@ static const struct builtin {
      {{"language", IS(JSONR_STRING), true}, {"code", IS(JSONR_STRING), true}, RUN_ARGUMENTS}},
     {"poll_run",
      "Poll a run",
-     "What a run that goes on has printed since the last answer, and its result when it is over.",
+     "Return the output of a run since an earlier answer, and its result when it is over.",
      schema_poll,
      false,
      true,
@@ -483,7 +486,7 @@ static const struct builtin {
       SINCE_ARGUMENTS}},
     {"cancel_run",
      "Cancel a run",
-     "End a run with everything that it started, and give its result.",
+     "End a run with every process that it started, and return its result.",
      schema_cancel,
      false,
      false,
@@ -513,7 +516,7 @@ bool builtin_call(struct server *server, const struct ask *ask, const char *name
     if (check_arguments(b->arguments, args, &err) < 0)
         answer_error(server, ask, err.text);
     else if ((!b->starts || runs_may_start(server, ask)) && b->call(server, ask, args, &err) < 0)
-        answer_error(server, ask, err.text);
+        answer_refusal(server, ask, &err);
     return true;
 }
 

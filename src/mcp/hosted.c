@@ -1,4 +1,5 @@
-/* The tools of the operator's file, as tools of the server. */
+/* SPDX-License-Identifier: MIT */
+/* The tools of the operator's tools file, as tools of the server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,6 @@
 #include "base/fd.h"
 #include "base/jsonscan.h"
 #include "server.h"
-
-#define OUTPUT_MAX (3u << 20) /* goes into a message twice, once with its quotes escaped */
 
 static const struct brig_tool *find(const struct server *server, const char *name, size_t *index)
 {
@@ -25,8 +24,8 @@ static const struct brig_tool *find(const struct server *server, const char *nam
 
 /* ---- list ---------------------------------------------------------------------------------- */
 
-/* A schema as clients take it: at its root there has to be an object. One that says nothing of its
- * type gets the type. False: it is of something else. */
+/* Write a schema for clients, which require the type "object" at its root. A missing type is added.
+ * Returns false if the schema is for another type. */
 static bool write_schema(struct jsonw *w, const char *key, const char *schema)
 {
     struct jsonscan scan;
@@ -49,8 +48,8 @@ static bool write_schema(struct jsonw *w, const char *key, const char *schema)
     return true;
 }
 
-/* What the file does not say: it may change what it can write to, and there is no network unless it
- * was asked for. */
+/* The defaults if the file has no annotations: the tool may change files that it can write, and has
+ * no network unless its settings ask for it. */
 static void write_annotations(struct jsonw *w, const struct server *server, size_t index)
 {
     const struct brig_tool *tool = brig_tools_get(server->options->tools, index);
@@ -110,7 +109,7 @@ bool hosted_call(struct server *server, const struct ask *ask, const char *name,
         answer_error(server, ask, "out of memory");
     } else if (brig_call_start(server->brig, server->options->tools, name, text.data, text.len,
                                NULL, &run->call, &err) < 0) {
-        answer_error(server, ask, err.text);
+        answer_refusal(server, ask, &err);
     } else {
         run->tool = tool;
         run->run = brig_call_run(run->call);
@@ -120,33 +119,4 @@ bool hosted_call(struct server *server, const struct ask *ask, const char *name,
     buf_done(&text);
     run_free(run);
     return true;
-}
-
-static char *copy(const char *json, size_t len)
-{
-    return json ? strndup(json, len) : NULL;
-}
-
-void hosted_outcome(struct run *run)
-{
-    const struct brig_answer *answer = brig_call_answer(run->call);
-    struct outcome *o = &run->outcome;
-    char text[160];
-    if (!answer)
-        return;
-    o->ok = answer->ok;
-    o->error = answer->error ? strdup(answer->error) : NULL;
-    if (answer->output_len + answer->metadata_len > OUTPUT_MAX) {
-        snprintf(text, sizeof text,
-                 "the output of the tool is %zu bytes, and an answer takes no more than %u",
-                 answer->output_len + answer->metadata_len, OUTPUT_MAX);
-        free(o->error);
-        o->ok = false;
-        o->error = strdup(text);
-        return;
-    }
-    o->output = copy(answer->output, answer->output_len);
-    o->output_len = o->output ? answer->output_len : 0;
-    o->metadata = copy(answer->metadata, answer->metadata_len);
-    o->metadata_len = o->metadata ? answer->metadata_len : 0;
 }

@@ -1,5 +1,6 @@
-/* What is fed to a guest: bytes that are all known, or a pipe of the server's that stays open. The
- * server never waits for a guest to read. */
+/* SPDX-License-Identifier: MIT */
+/* The stdin of a guest: fixed bytes, or a pipe that stays open. The server never waits for a guest
+ * to read. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +21,8 @@ int input_open(struct input *input, struct brig_error *err)
         return error_system(err, STAGE, errno, "pipe: %s", error_text(errno));
     input->read_end = ends[0];
     input->write_end = ends[1];
-    fcntl(input->write_end, F_SETFL, O_NONBLOCK); /* a pipe of our own: its flags are ours */
+    fcntl(input->write_end, F_SETFL,
+          O_NONBLOCK); /* safe: no other process shares the flags of our own pipe */
     return 0;
 }
 
@@ -31,8 +33,8 @@ int input_add(struct input *input, const char *data, size_t len, struct brig_err
         return error_refused(err, STAGE, "stdin of this run is closed");
     if (len > STDIN_MAX - waiting)
         return error_refused(err, STAGE,
-                             "data: %zu bytes are more than the %zu that fit now: the run has not "
-                             "read what it was sent before",
+                             "data: %zu bytes do not fit into the %zu that are free: the run has "
+                             "not read the earlier input yet; send less, or try again later",
                              len, STDIN_MAX - waiting);
     buf_add(&input->pending, data, len);
     return buf_failed(&input->pending) ? error_memory(err, STAGE) : 0;
@@ -41,10 +43,10 @@ int input_add(struct input *input, const char *data, size_t len, struct brig_err
 void input_flush(struct input *input)
 {
     while (input->write_end >= 0 && input->at < input->pending.len) {
-        ssize_t n = outlet_quiet_write(input->write_end, input->pending.data + input->at,
+        ssize_t n = writer_quiet_write(input->write_end, input->pending.data + input->at,
                                        input->pending.len - input->at);
         if (n <= 0)
-            break; /* it cannot break: we hold the other end */
+            break; /* cannot fail with EPIPE: we hold the read end */
         input->at += (size_t)n;
     }
     if (input->at == input->pending.len) {

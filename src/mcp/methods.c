@@ -1,4 +1,5 @@
-/* The methods of the protocol, of both eras. */
+/* SPDX-License-Identifier: MIT */
+/* The methods of the protocol, in its old and its new form. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,14 +15,13 @@ static const char *const versions[] = {"2025-11-25", "2025-06-18", "2025-03-26",
 #define VERSION_COUNT (sizeof versions / sizeof *versions)
 
 static const char instructions[] =
-    "Commands and code run in a sandbox: they see the system's programs and the work folder, have "
-    "a "
-    "private /tmp that is empty for every run, and no network unless the operator allowed it. A "
-    "run "
-    "that takes long is answered with status \"running\" and a run_id: ask poll_run for the rest. "
-    "An exit code that is not 0 is a result, not a fault of the sandbox.";
+    "Commands and code run in a sandbox. They see the system's programs and the work directory, "
+    "and have a private /tmp that is empty at the start of every run. There is no network unless "
+    "the operator allowed it. A run that takes long is answered with status \"running\" and a "
+    "run_id: call poll_run for the rest. A nonzero exit code is a result, not a fault of the "
+    "sandbox.";
 
-/* ---- who we are ---------------------------------------------------------------------------- */
+/* ---- initialize ---------------------------------------------------------------------------- */
 
 static void write_server(struct jsonw *w, const char *key)
 {
@@ -169,7 +169,7 @@ static void notified(struct server *server, const struct rpc *rpc)
         runs_cancel(server, text);
 }
 
-/* What _meta says of the request. False: it was refused. */
+/* Read _meta of a request. Returns false if the request was refused. */
 static bool read_meta(struct server *server, struct rpc *rpc)
 {
     const struct jsonr *meta = rpc->params ? jsonr_get(rpc->params, "_meta") : NULL;
@@ -202,11 +202,12 @@ static bool read_meta(struct server *server, struct rpc *rpc)
     return true;
 }
 
-/* Without the id: there is one answer to each, and the first request will have it. */
+/* Refuse a request with an id that is in use. The answer has no id: the first request gets the only
+ * answer with that id. */
 static void refuse_twin(struct server *server, const struct rpc *rpc)
 {
     char text[RPC_ID_MAX + 64];
-    snprintf(text, sizeof text, "id %s: is that of a request that is not answered yet",
+    snprintf(text, sizeof text, "id %s: is in use by a request that is not answered yet",
              rpc->ask.id);
     rpc_error(&server->wire, NULL, RPC_INVALID, text, NULL);
 }
@@ -218,7 +219,7 @@ void server_message(struct server *server, const char *text, size_t len)
         return;
     bool read = rpc_read(&rpc, text, len);
     if (!read && rpc_is_notification(&rpc))
-        rpc.method = NULL; /* to which nothing is said, not even that it is wrong */
+        rpc.method = NULL; /* a notification gets no answer, not even an error */
     else if (!read)
         rpc_error(&server->wire, rpc.ask.id, rpc.code, rpc.fault, NULL);
     else if (rpc.method && !*rpc.ask.id)

@@ -1,13 +1,15 @@
-/* The log of what a run printed. */
+/* SPDX-License-Identifier: MIT */
+/* The log of a run's output. */
 #include "outlog.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PART       4096 /* small chunks share one */
+#define PART       4096 /* small chunks of output share a part */
 #define PART_FIRST 64
 
-/* Parts hold whole chunks, and so whole characters: what is left after dropping some is text. */
+/* A part holds complete chunks and so complete characters: after parts are dropped, the rest is
+ * still valid text. */
 struct outlog_part {
     struct outlog_part *next;
     enum brig_stream stream;
@@ -38,7 +40,7 @@ void outlog_done(struct outlog *log)
         drop_first(log);
 }
 
-/* Room for that much in the last part, or in a new one; NULL without memory. */
+/* Make room for `len` bytes in the last part or in a new one; NULL if memory is short. */
 static struct outlog_part *make_room(struct outlog *log, enum brig_stream stream, size_t len)
 {
     struct outlog_part *part = log->last;
@@ -72,7 +74,7 @@ void outlog_add(struct outlog *log, enum brig_stream stream, const unsigned char
     for (size_t i = 0; i < len; i++)
         log->lines += data[i] == '\n';
     log->end += len;
-    if (!part) { /* no memory: all that is kept goes, so that nothing is missing in between */
+    if (!part) { /* out of memory: drop everything, so that there is no gap in the middle */
         outlog_done(log);
         log->start = log->end;
         return;

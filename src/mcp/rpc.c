@@ -1,4 +1,5 @@
-/* Reading and writing messages. */
+/* SPDX-License-Identifier: MIT */
+/* JSON-RPC messages. */
 #include "rpc.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include "base/jsonscan.h"
 
 #define STAGE      "request"
-#define VALUES_MAX 500000 /* in one message: each takes a hundred times its size in memory */
+#define VALUES_MAX 500000 /* of one message: a value takes a hundred times its size in memory */
 
 /* ---- in ------------------------------------------------------------------------------------ */
 
@@ -54,7 +55,7 @@ static size_t count_values(const char *text, size_t len)
     return count;
 }
 
-/* The id of a message that is JSON, but not such as we take. */
+/* Find the id of a message that is JSON but not a valid request. */
 static void find_id(struct rpc *rpc, const struct jsonscan *scan)
 {
     struct jsonscan_span id;
@@ -164,8 +165,8 @@ bool reply_send(struct reply *reply, struct wire *wire)
     return fits;
 }
 
-/* Without an id where it is not known: a null is refused by the clients, and by the schema of the
- * protocol. */
+/* If the id is unknown, the answer has none: clients and the schema of the protocol refuse a
+ * null. */
 void rpc_error(struct wire *wire, const char *id, int code, const char *text, const char *data)
 {
     struct reply reply;

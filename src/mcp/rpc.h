@@ -1,4 +1,5 @@
-/* Messages of JSON-RPC, as the protocol has them. */
+/* SPDX-License-Identifier: MIT */
+/* JSON-RPC messages as MCP uses them. */
 #ifndef MCP_RPC_H
 #define MCP_RPC_H
 
@@ -14,42 +15,43 @@
 #define RPC_INTERNAL   (-32603)
 #define RPC_VERSION    (-32022)
 
-/* Who asks, and how the answer has to look. */
+/* A request: its id, and the form of its answer. */
 struct ask {
-    char id[RPC_ID_MAX];    /* as JSON; "": nobody waits for an answer */
-    char token[RPC_ID_MAX]; /* of the progress that is asked for, as JSON; "": none */
-    bool modern;            /* by the rules of 2026-07-28 */
+    char id[RPC_ID_MAX];    /* as JSON; "": no answer is expected */
+    char token[RPC_ID_MAX]; /* the progress token as JSON; "": none */
+    bool modern;            /* the protocol of 2026-07-28 */
 };
 
 struct rpc {
     struct ask ask;
     struct jsonr *root;
-    const char *method;         /* NULL: an answer to something that we never asked */
+    const char *method;         /* NULL: an answer to a request that we never sent */
     const struct jsonr *params; /* an object, or NULL */
-    int code;                   /* of the error, if it is none; 0 */
+    int code;                   /* of the error; 0 if the message is valid */
     char fault[512];
 };
 
-/* One line. False: it is no message, and rpc.code and rpc.fault say why. */
-/* Does it, well-formed or not, ask for no answer? */
+/* Parse one line. Returns false if it is not a valid message; rpc.code and rpc.fault say why. */
+/* True if the message, valid or not, expects no answer. */
 bool rpc_is_notification(const struct rpc *rpc);
 bool rpc_read(struct rpc *rpc, const char *text, size_t len);
 void rpc_done(struct rpc *rpc);
 
-/* A string or an integer, as JSON. False for anything else, and for what is too long. */
+/* Format a string or an integer as JSON. Returns false for other types and for texts that are too
+ * long. */
 bool rpc_id(const struct jsonr *value, char out[RPC_ID_MAX]);
 
 /* ---- out ----------------------------------------------------------------------------------- */
 
-#define RPC_MESSAGE_MAX (9u << 20) /* clients break the connection at 10 MiB */
+#define RPC_MESSAGE_MAX (9u << 20) /* clients close the connection at 10 MiB */
 
 struct reply {
     struct buf buf;
-    struct jsonw w; /* in the open "result" */
+    struct jsonw w; /* writes into the open "result" */
 };
 
 void reply_open(struct reply *reply, const struct ask *ask);
-/* Sends it. False: it was too large, and nothing was sent. */
+/* Send the reply. Returns false if it was too large; nothing was sent then. */
 bool reply_send(struct reply *reply, struct wire *wire);
 
 /* `data`: JSON, or NULL. */

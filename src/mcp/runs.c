@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of runs, and the requests that wait for them. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ struct run *run_new(const struct server *server)
         random = clock_now();
     snprintf(run->id, sizeof run->id, "run-%016" PRIx64, random);
     run->file = run->input.read_end = run->input.write_end = -1;
-    buf_init(&run->input.pending, 2 * STDIN_MAX); /* what was sent, and what is not yet moved up */
+    buf_init(&run->input.pending,
+             2 * STDIN_MAX); /* sent bytes, and bytes that are not moved up yet */
     outlog_init(&run->log, server->options->keep);
     return run;
 }
@@ -49,28 +51,11 @@ void run_free(struct run *run)
     release(run);
     outlog_done(&run->log);
     free(run->outcome.notes);
+    strings_done(&run->outcome.hints);
     free(run->outcome.output);
     free(run->outcome.metadata);
     free(run->outcome.error);
     free(run);
-}
-
-static void keep_outcome(struct run *run, const struct brig_result *result)
-{
-    struct outcome *o = &run->outcome;
-    const char *notes = result->notes;
-    if (result->status == BRIG_ERROR && result->error)
-        notes = result->error->text;
-    o->status = result->status;
-    o->exit_code = result->exit_code;
-    o->signal = result->signal;
-    o->notes = notes ? strdup(notes) : NULL;
-    o->wall_ns = result->usage.wall_ns;
-    o->memory_peak = result->usage.memory_peak_bytes;
-    o->redacted = result->out.redacted + result->err.redacted;
-    snprintf(o->tier, sizeof o->tier, "%s", result->isolation.tier ? result->isolation.tier : "");
-    if (run->call)
-        hosted_outcome(run);
 }
 
 void runs_step(struct server *server, struct run *run)
@@ -89,7 +74,7 @@ void runs_step(struct server *server, struct run *run)
     run->over_at = clock_now();
     server->running--;
     server->kept++;
-    keep_outcome(run, brig_run_result(run->run));
+    outcome_keep(run, brig_run_result(run->run));
     release(run);
 }
 
@@ -101,7 +86,7 @@ bool runs_may_start(struct server *server, const struct ask *ask)
     char text[160];
     if (server->running >= server->options->max_runs) {
         snprintf(text, sizeof text,
-                 "too many runs: %u go on, and no more are allowed at once; wait for one to end "
+                 "too many runs: %u are running, which is the maximum; wait for one to end "
                  "(poll_run), or end one (cancel_run)",
                  server->running);
         answer_error(server, ask, text);
@@ -126,6 +111,10 @@ void runs_add(struct server *server, struct run *run, const struct ask *ask, uin
     server->running++;
     server->counts.runs++;
     server->counts.warm += brig_run_was_warm(run->run);
+    if (brig_run_degraded(run->run) && !server->told_degraded) {
+        server->told_degraded = true;
+        server->options->degraded(brig_run_degraded(run->run));
+    }
     brig_run_watch(run->run);
     struct waiter *waiter = runs_wait(server, run, ask, 0, yield_ns);
     if (waiter)
@@ -133,8 +122,8 @@ void runs_add(struct server *server, struct run *run, const struct ask *ask, uin
     else
         brig_run_cancel(run->run, NULL);
     if (!run->call && !server->warmed) {
-        /* From the second one on; a session without any costs nothing. Where it cannot be done,
-         * cells are built one by one. */
+        /* Cells are built ahead from the second run on: a session without runs costs nothing. On
+         * failure, runs build their own cells. */
         server->warmed = true;
         brig_warm(server->brig, server->options->spec, WARM_CELLS, NULL);
     }
@@ -156,7 +145,8 @@ static bool is_waited_for(const struct server *server, const struct run *run)
     return waiter;
 }
 
-/* Runs that are over and of which nobody knows, the oldest ones, and those that are too many. */
+/* Drop finished runs that no request waits for: those whose id the client does not know, those that
+ * are too old, and the oldest one if there are too many. */
 static void forget(struct server *server, uint64_t now)
 {
     struct run **at = &server->runs;
@@ -183,7 +173,7 @@ static void forget(struct server *server, uint64_t now)
     }
 }
 
-/* ---- who waits ----------------------------------------------------------------------------- */
+/* ---- waiting requests ---------------------------------------------------------------------- */
 
 struct waiter *runs_wait(struct server *server, struct run *run, const struct ask *ask,
                          uint64_t since, uint64_t wait_ns)
@@ -269,7 +259,7 @@ uint64_t runs_next(const struct server *server)
 {
     uint64_t next = UINT64_MAX;
     if (wire_is_full(&server->wire))
-        return next; /* nothing can be said before the client reads */
+        return next; /* no answer can be sent before the client reads */
     for (const struct waiter *waiter = server->waiters; waiter; waiter = waiter->next) {
         uint64_t at = waiter->run->over ? 0 : waiter->until;
         at = at < waiter->progress_at ? at : waiter->progress_at;
@@ -282,7 +272,7 @@ void runs_done(struct server *server)
 {
     while (server->waiters)
         remove_waiter(server, &server->waiters);
-    /* All are told to end before the first is waited for. */
+    /* Cancel all runs before waiting for the first. */
     for (struct run *run = server->runs; run; run = run->next) {
         if (run->run) {
             brig_run_cancel(run->run, NULL);

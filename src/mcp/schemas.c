@@ -1,44 +1,49 @@
-/* Schemas. */
+/* SPDX-License-Identifier: MIT */
+/* Schemas of the built-in tools. */
 #include "schemas.h"
 
-/* What a run is started with, whatever it is. */
+/* The arguments that run_command and run_code share. */
 #define RUN                                                                                        \
     "'workdir':{'type':'string',"                                                                  \
-    "'description':'folder to run in: the work folder, or one inside of it'},"                     \
-    "'stdin':{'type':'string','description':'what it reads from stdin; else that is empty'},"      \
+    "'description':'directory to run in: the work directory, or one inside of it'},"               \
+    "'stdin':{'type':'string','description':'the input on stdin; empty by default'},"              \
     "'stdin_open':{'type':'boolean','description':'keep stdin open, for write_stdin'},"            \
     "'timeout':{'type':['number','string'],"                                                       \
-    "'description':'end it after so many seconds, or 90s, 5m; no more than the operator allows'}," \
+    "'description':'end the run after so many seconds, or 90s, 5m; up to the maximum of the "      \
+    "operator'},"                                                                                  \
     "'env':{'type':'object','additionalProperties':{'type':'string'},"                             \
-    "'description':'variables of its environment'},"                                               \
+    "'description':'environment variables'},"                                                      \
     "'yield_seconds':{'type':'number','minimum':0,"                                                \
-    "'description':'answer with status running after this time, if it goes on'}"
+    "'description':'answer with status running if the run takes longer'}"
 
 #define RUN_ID "'run_id':{'type':'string','description':'from an answer with status running'}"
 
 #define SINCE                                                                                      \
-    "'since':{'type':'integer','minimum':0,'description':'the sequence of the last answer: only "  \
-    "newer output is given; else all that is kept'},"                                              \
-    "'wait_seconds':{'type':'number','minimum':0,'description':'wait so long for it to end'}"
+    "'since':{'type':'integer','minimum':0,"                                                       \
+    "'description':'the sequence of an earlier answer: only newer output is returned; "            \
+    "default: all that is kept'},"                                                                 \
+    "'wait_seconds':{'type':'number','minimum':0,"                                                 \
+    "'description':'seconds to wait for the end of the run'}"
 
 const char schema_command[] =
     "{'type':'object','properties':{"
     "'command':{'type':['string','array'],'items':{'type':'string'},'minItems':1,"
-    "'description':'a string is run by /bin/sh -c; an array of strings is executed as it is'}," RUN
+    "'description':'a string is run by /bin/sh -c; an array of strings is executed directly'}," RUN
     "},'required':['command'],'additionalProperties':false}";
 
 const char schema_code[] = "{'type':'object','properties':{"
                            "'language':{'type':'string','enum':[%s]},"
-                           "'code':{'type':'string','description':'the program'}," RUN
+                           "'code':{'type':'string','description':'the source code'}," RUN
                            "},'required':['language','code'],'additionalProperties':false}";
 
 const char schema_poll[] = "{'type':'object','properties':{" RUN_ID "," SINCE
                            "},'required':['run_id'],'additionalProperties':false}";
 
-const char schema_write[] = "{'type':'object','properties':{" RUN_ID ","
-                            "'data':{'type':'string','description':'what it is to read'},"
-                            "'close':{'type':'boolean','description':'close stdin after it'}," SINCE
-                            "},'required':['run_id','data'],'additionalProperties':false}";
+const char schema_write[] =
+    "{'type':'object','properties':{" RUN_ID ","
+    "'data':{'type':'string','description':'the bytes to send'},"
+    "'close':{'type':'boolean','description':'close stdin afterwards'}," SINCE
+    "},'required':['run_id','data'],'additionalProperties':false}";
 
 const char schema_cancel[] = "{'type':'object','properties':{" RUN_ID
                              "},'required':['run_id'],'additionalProperties':false}";
@@ -48,26 +53,29 @@ const char schema_output[] =
     "'status':{'type':'string','enum':['running','exited','signaled','timeout','memory_limit',"
     "'pids_limit','output_limit','cpu_limit','cancelled','error']},"
     "'run_id':{'type':'string','description':'for poll_run, write_stdin and cancel_run'},"
-    "'exit_code':{'type':['integer','null'],'description':'of the command, if it exited'},"
-    "'signal':{'type':['integer','null'],'description':'that ended it'},"
-    "'notes':{'type':['string','null'],'description':'why it ended, if there is more to say'},"
-    "'stdout':{'type':'string','description':'since the place asked for'},"
+    "'exit_code':{'type':['integer','null'],'description':'the exit code of the command, if it "
+    "exited'},"
+    "'signal':{'type':['integer','null'],'description':'the signal that ended it'},"
+    "'notes':{'type':['string','null'],'description':'why it ended, unless it simply exited'},"
+    "'hints':{'type':'array','items':{'type':'string'},"
+    "'description':'possible causes of a failure, if any are known'},"
+    "'stdout':{'type':'string','description':'the output from the offset since on'},"
     "'stdout_encoding':{'type':'string','enum':['utf-8','base64'],"
-    "'description':'base64: the bytes are no text'},"
-    "'stderr':{'type':'string','description':'since the place asked for'},"
+    "'description':'base64: the bytes are not UTF-8'},"
+    "'stderr':{'type':'string','description':'the output from the offset since on'},"
     "'stderr_encoding':{'type':'string','enum':['utf-8','base64']},"
     "'sequence':{'type':'integer','minimum':0,"
-    "'description':'the place in the output up to which this tells'},"
+    "'description':'the offset of the end of this output, for since'},"
     "'dropped_bytes':{'type':'integer','minimum':0,"
-    "'description':'older output that is not kept any more'},"
+    "'description':'the size of older output that was dropped'},"
     "'duration_seconds':{'type':'number','minimum':0},"
     "'memory_peak_bytes':{'type':['integer','null']},"
     "'secrets_hidden':{'type':'integer','minimum':0,"
-    "'description':'how often a secret was replaced in the output'},"
+    "'description':'number of secrets hidden in the output'},"
     "'isolation':{'type':'string','description':'cell, or degraded'},"
-    "'tool':{'type':'string','description':'of a tool: its name'},"
-    "'output':{'description':'of a tool: its output'},"
-    "'error':{'type':['string','null'],'description':'of a tool: what went wrong'}},"
+    "'tool':{'type':'string','description':'the name of the tool, for a tool of the operator'},"
+    "'output':{'description':'the output of the tool'},"
+    "'error':{'type':['string','null'],'description':'the failure of the tool'}},"
     "'required':['status','exit_code','signal','notes','stdout','stdout_encoding','stderr',"
     "'stderr_encoding','sequence','dropped_bytes','duration_seconds']}";
 

@@ -1,4 +1,5 @@
-/* The loop: the client's lines, its queue, signals and runs, whichever is ready. */
+/* SPDX-License-Identifier: MIT */
+/* The event loop: client input, client output, signals and runs. */
 #include "server.h"
 
 #include <errno.h>
@@ -13,14 +14,14 @@
 #include "base/fd.h"
 
 #define STAGE       "mcp"
-#define LINES_MAX   256      /* in a row, before the runs are looked at again */
-#define LAST_NS     NS_PER_S /* for a client to read the rest */
+#define LINES_MAX   256      /* handled in a row before the runs are polled again */
+#define LAST_NS     NS_PER_S /* for the client to read the last answers */
 #define FIRST_POLLS 3        /* in, out, signals */
 #define POLLS_MAX   (FIRST_POLLS + 2 * MCP_RUNS_MAX)
 
-/* ---- what came from the client --------------------------------------------------------------- */
+/* ---- input from the client ------------------------------------------------------------------- */
 
-/* Returns whether there may be more that was read already. */
+/* Returns true if unread lines may be left in the buffer. */
 static bool read_lines(struct server *server)
 {
     struct wire *wire = &server->wire;
@@ -77,7 +78,7 @@ static int timeout_ms(const struct server *server, bool more)
     if ((more && !wire_is_full(&server->wire)) || next <= now)
         return 0;
     if (next == UINT64_MAX)
-        return server->kept ? 60000 : -1; /* to forget what is old */
+        return server->kept ? 60000 : -1; /* old runs are dropped then */
     return (int)((next - now) / NS_PER_MS) + 1;
 }
 
@@ -87,7 +88,7 @@ static void look_at_client(struct server *server, const struct pollfd *fds, bool
     if (fds[0].revents && fds[0].events == POLLIN && !more)
         wire_fill(wire);
     else if (fds[0].revents & (POLLHUP | POLLRDHUP | POLLERR) && fds[0].events != POLLIN)
-        wire->ended = true; /* it is gone, and what it sent last does not matter any more */
+        wire->ended = true; /* the client is gone, and its unread requests do not matter */
     if (fds[1].revents & (POLLERR | POLLHUP | POLLNVAL))
         wire->ended = true;
     if (fds[2].revents)
@@ -104,7 +105,8 @@ static void serve(struct server *server)
             for (nfds_t i = 0; i < polls.count; i++)
                 polls.fds[i].revents = 0;
             if (errno != EINTR)
-                clock_sleep(10 * NS_PER_MS); /* no memory for it, say: look again a little later */
+                clock_sleep(
+                    10 * NS_PER_MS); /* for example for want of memory: poll again after a pause */
         }
         look_at_client(server, polls.fds, more);
         for (nfds_t i = FIRST_POLLS; i < polls.count; i++) {
@@ -123,13 +125,15 @@ static void serve(struct server *server)
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-/* Whoever offers a narrower one under the same name must not give the wide one away. */
+/* Refuse a tool with the name of a built-in one. It may be meant as a narrower replacement, but the
+ * agent would get the built-in tool. */
 static int check_names(const struct brig_tools *tools, struct brig_error *err)
 {
     for (size_t i = 0; tools && i < brig_tools_count(tools); i++) {
         const char *name = brig_tools_get(tools, i)->name;
         if (builtin_has(name))
-            return error_usage(err, STAGE, "--tools: tool %s: brig has one of that name itself",
+            return error_usage(err, STAGE,
+                               "--tools: tool %s: is the name of a built-in tool; use another name",
                                name);
     }
     return 0;
@@ -157,7 +161,7 @@ static int prepare(struct server *server, struct brig_error *err)
     return ret < 0 ? error_system(err, STAGE, -ret, "stdout: %s", error_text(-ret)) : 0;
 }
 
-/* What it asked for and was answered, it may still read. */
+/* Let the client read the answers that are still queued. */
 static void last_words(struct server *server)
 {
     uint64_t until = clock_now() + LAST_NS;

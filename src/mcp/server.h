@@ -1,37 +1,40 @@
+/* SPDX-License-Identifier: MIT */
 /* The server: one client, a table of runs, and the requests that wait for them. server.c has the
- * loop; methods.c, builtin.c and hosted.c start what is asked for; runs.c sees it through; answer.c
- * writes what became of it. One thread, and nothing in it waits. */
+ * event loop; methods.c, builtin.c and hosted.c handle requests; runs.c steps the runs; answer.c
+ * writes the answers. The server has one thread, which never blocks outside of poll(). */
 #ifndef MCP_SERVER_H
 #define MCP_SERVER_H
 
 #include "brig.h"
 #include "mcp.h"
 #include "outlog.h"
+#include "base/strings.h"
 #include "rpc.h"
 #include "wire.h"
 
 #define RUN_ID_SIZE 24
-#define WAITERS_MAX 256 /* requests that wait */
-#define KEPT_MAX    32  /* runs that are over, which somebody may still ask for */
+#define WAITERS_MAX 256 /* waiting requests */
+#define KEPT_MAX    32  /* finished runs that the client may still poll */
 #define KEPT_NS     (600 * NS_PER_S)
-#define STDIN_MAX   (1u << 20) /* bytes that wait for a guest to read them */
+#define STDIN_MAX   (1u << 20) /* bytes queued for a guest to read */
 
-/* What is left of a run that is over. */
+/* The data kept of a finished run. */
 struct outcome {
     enum brig_status status;
     int exit_code, signal;
     char *notes;
+    struct strings hints;
     char tier[16];
     uint64_t wall_ns, memory_peak, redacted;
-    /* of a tool of the file */
+    /* only for a tool of the tools file */
     bool ok;
     char *output, *metadata, *error;
     size_t output_len, metadata_len;
 };
 
-/* The guest's stdin, where it stays open. */
+/* The guest's stdin, if it stays open. */
 struct input {
-    int read_end, write_end; /* of a pipe; -1 */
+    int read_end, write_end; /* of a pipe, or -1 */
     struct buf pending;
     size_t at;
     bool closing;
@@ -40,24 +43,24 @@ struct input {
 struct run {
     struct run *next;
     char id[RUN_ID_SIZE];
-    struct brig_run *run;   /* NULL when it is over; owned by the call, if there is one */
-    struct brig_call *call; /* NULL: a command */
+    struct brig_run *run;   /* NULL after its end; owned by the call, if there is one */
+    struct brig_call *call; /* NULL for a command */
     const struct brig_tool *tool;
     struct outlog log;
     struct input input;
-    int file;  /* what is fed to its stdin, a memfd; -1 */
+    int file;  /* a memfd with the bytes for its stdin, or -1 */
     bool told; /* the client knows its id */
     bool over;
     uint64_t started, over_at;
     struct outcome outcome;
 };
 
-/* A request that is answered when its run is over, or its time. */
+/* A request that is answered when its run is over or its time has passed. */
 struct waiter {
     struct waiter *next;
     struct ask ask;
     struct run *run;
-    bool owner; /* it started the run, which ends with it if it is cancelled */
+    bool owner; /* it started the run; cancelling the request cancels the run */
     uint64_t since, until, asked, progress_at;
 };
 
@@ -69,8 +72,8 @@ struct server {
     unsigned running, kept;
     struct waiter *waiters;
     unsigned waiting;
-    bool warmed;
-    int null; /* where the output of guests goes, once it was seen */
+    bool warmed, told_degraded;
+    int null; /* /dev/null, the destination of the guests' output */
     char *workdir;
     bool network;
     struct mcp_counts counts;
@@ -80,23 +83,25 @@ struct server {
 void server_message(struct server *server, const char *text, size_t len);
 
 /* runs.c */
-/* Is there room for one more, and a host to start it on? Else the request is answered. */
+/* Check that one more run may start, and open brig if needed. On failure the request is
+ * answered. */
 bool runs_may_start(struct server *server, const struct ask *ask);
-/* A new run, not started, in no table; NULL without memory. */
+/* A new run, not started and not in the table; NULL if memory is short. */
 struct run *run_new(const struct server *server);
 void run_free(struct run *run);
-/* It was started: it joins the table, and the request waits for it. */
+/* Add a started run to the table, and let the request wait for it. */
 void runs_add(struct server *server, struct run *run, const struct ask *ask, uint64_t yield_ns);
 struct run *runs_find(const struct server *server, const char *id);
-/* The request is answered when the run is over, or after that time; NULL: it was answered now. */
+/* Answer the request when the run is over, or after wait_ns. NULL: it was answered with an
+ * error. */
 struct waiter *runs_wait(struct server *server, struct run *run, const struct ask *ask,
                          uint64_t since, uint64_t wait_ns);
 void runs_step(struct server *server, struct run *run);
-/* Answer who is to be answered, tell the progress, forget what is old. */
+/* Answer requests that are due, send progress, drop old runs. */
 void runs_answer(struct server *server);
 void runs_cancel(struct server *server, const char *id);
 bool runs_is_waiting(const struct server *server, const char *id);
-uint64_t runs_next(const struct server *server); /* when runs_answer() has something to do */
+uint64_t runs_next(const struct server *server); /* the time of the next runs_answer() */
 void runs_done(struct server *server);
 
 /* input.c */
@@ -109,11 +114,13 @@ int input_file(const char *const *texts, const size_t *lens, size_t count, int *
 
 /* answer.c */
 void answer_error(struct server *server, const struct ask *ask, const char *text);
-/* What is there to say of the run now, from a place of its output on. */
+/* Answer with the reason why a run could not be started. */
+void answer_refusal(struct server *server, const struct ask *ask, struct brig_error *err);
+/* Answer with the present state of the run, with its output from an offset on. */
 void answer_run(struct server *server, const struct waiter *waiter);
 
-/* builtin.c: true if there is one of that name */
-/* Is it one of them? */
+/* builtin.c: builtin_call() returns false if there is no such tool */
+/* True if it is the name of a built-in tool. */
 bool builtin_has(const char *name);
 bool builtin_call(struct server *server, const struct ask *ask, const char *name,
                   const struct jsonr *args);
@@ -123,6 +130,8 @@ void builtin_list(const struct server *server, struct jsonw *w);
 bool hosted_call(struct server *server, const struct ask *ask, const char *name,
                  const struct jsonr *args);
 void hosted_list(const struct server *server, struct jsonw *w);
-void hosted_outcome(struct run *run);
+
+/* outcome.c: fill run->outcome from the result before the run is freed. */
+void outcome_keep(struct run *run, const struct brig_result *result);
 
 #endif

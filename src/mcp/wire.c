@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lines in, messages out. */
 #include "wire.h"
 
@@ -7,8 +8,8 @@
 #include <unistd.h>
 
 #define CHUNK     65536
-#define QUEUE_MAX (64u << 20) /* never reached: see wire_is_full() */
-#define SPARE     (1u << 20)  /* a buffer that is larger is not kept for the next line */
+#define QUEUE_MAX (64u << 20) /* not reached because of wire_is_full() */
+#define SPARE     (1u << 20)  /* a larger buffer is freed before the next line */
 
 int wire_open(struct wire *wire, int in, int out)
 {
@@ -18,12 +19,12 @@ int wire_open(struct wire *wire, int in, int out)
         return -ENOMEM;
     buf_init(&wire->line, WIRE_LINE_MAX);
     buf_init(&wire->queue, QUEUE_MAX);
-    return outlet_open(&wire->out, out);
+    return writer_open(&wire->out, out);
 }
 
 void wire_close(struct wire *wire)
 {
-    outlet_close(&wire->out);
+    writer_close(&wire->out);
     buf_done(&wire->line);
     buf_done(&wire->queue);
     free(wire->chunk);
@@ -85,14 +86,14 @@ void wire_send(struct wire *wire, const char *text, size_t len)
     buf_add(&wire->queue, text, len);
     buf_add(&wire->queue, "\n", 1);
     if (wire->queue.failed)
-        wire->ended = true; /* half a message would be worse */
+        wire->ended = true; /* an incomplete message would be worse */
 }
 
 void wire_flush(struct wire *wire)
 {
     while (wire->sent < wire->queue.len) {
         ssize_t n =
-            outlet_write(&wire->out, wire->queue.data + wire->sent, wire->queue.len - wire->sent);
+            writer_write(&wire->out, wire->queue.data + wire->sent, wire->queue.len - wire->sent);
         if (n == -EAGAIN || n == -EINTR)
             break;
         if (n < 0) {

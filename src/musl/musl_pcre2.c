@@ -1,11 +1,12 @@
-/* What Debian's libpcre2-8.a, which was compiled for glibc, needs besides what musl has: the
- * checked memcpy of _FORTIFY_SOURCE. Only in the program that is linked with musl. */
+/* SPDX-License-Identifier: MIT */
+/* The checked memcpy of _FORTIFY_SOURCE, which musl does not have: Debian's libpcre2-8.a, compiled
+ * for glibc, calls it. Only in the program that is linked with musl. */
 #include <stdlib.h>
 #include <string.h>
 
-void *__memcpy_chk(void *to, const void *from, size_t len, size_t room); /* NOLINT: its name */
+void *__memcpy_chk(void *to, const void *from, size_t len, size_t room); /* NOLINT: reserved name */
 
-void *__memcpy_chk(void *to, const void *from, size_t len, size_t room) /* NOLINT: its name */
+void *__memcpy_chk(void *to, const void *from, size_t len, size_t room) /* NOLINT: reserved name */
 {
     if (len > room)
         abort();

@@ -1,4 +1,6 @@
-/* Serving the requests of a supervisor: each is a fork of this process, in a cell of its own. */
+/* SPDX-License-Identifier: MIT */
+/* Serves the requests of a supervisor in a template process: each request forks this process into a
+ * new cell. Allocates nothing between a request and its fork. */
 #include "brig_template.h"
 
 #include <dirent.h>
@@ -16,13 +18,12 @@
 
 #include "child/fork.h"
 
-/* Of the C library, if it has them: where its area for the kernel is, from the thread's own place.
- */
+/* Symbols of the C library, if it has them: the offset of its rseq area from the thread pointer. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
-/* Of one process, which serves one supervisor: static, so that nothing is allocated between a
- * request and its fork. */
+/* Static, so that nothing is allocated between a request and its fork. One process serves one
+ * supervisor. */
 static union {
     struct fork_request head;
     char bytes[FORK_SIZE_MAX];
@@ -35,27 +36,27 @@ static void close_fds(const int *fds, uint32_t count)
         close(fds[i]);
 }
 
-/* A fork has the thread that asked for it and no other: locks that those held stay held in it. */
+/* A fork has only the thread that called it: locks that other threads held stay locked for ever. */
 static int count_threads(void)
 {
     int count = 0;
-    DIR *dir = opendir("/proc/self/task");
-    if (!dir)
+    DIR *listing = opendir("/proc/self/task");
+    if (!listing)
         return -errno;
-    for (const struct dirent *entry; (entry = readdir(dir));)
+    for (const struct dirent *entry; (entry = readdir(listing));)
         count += entry->d_name[0] != '.';
-    closedir(dir);
+    closedir(listing);
     return count;
 }
 
-/* "VmFlags: rd wr sh ...": could what a fork writes to such a mapping be seen in others? */
+/* "VmFlags: rd wr sh ...": true if other processes see the writes of a fork to this mapping. */
 static bool is_shared(const char *flags)
 {
-    return strstr(flags, " sh") && !strstr(flags, " dc"); /* unless forks do not get it */
+    return strstr(flags, " sh") && !strstr(flags, " dc"); /* "dc": forks do not inherit it */
 }
 
-/* A fork has a copy of all memory but that which is shared on purpose: there the calls would find
- * what others leave. Returns 1 if there is such memory, 0 if not, or -errno. */
+/* A fork gets a copy of all memory except shared mappings, through which calls could see each
+ * other's data. Returns 1 if there is such a mapping, 0 if not, or -errno. */
 static int shares_memory(void)
 {
     char *line = NULL;
@@ -73,8 +74,9 @@ static int shares_memory(void)
     return ret;
 }
 
-/* The kernel writes the number of a new thread where the C library looks for it, if it is told the
- * place. */
+/* Find the addresses that the C library has registered with the kernel: of the thread id, which the
+ * kernel updates in a clone if it gets the address, of the list of robust mutexes and of the rseq
+ * area. */
 static void find_thread(void)
 {
     unsigned long size = 0;
@@ -87,7 +89,7 @@ static void find_thread(void)
         call.rseq = (char *)__builtin_thread_pointer() + __rseq_offset;
 }
 
-/* Returns how many descriptors came with the request, or -errno. */
+/* Returns the number of file descriptors that came with the request, or -errno. */
 static int receive(int socket)
 {
     union {
@@ -106,8 +108,13 @@ static int receive(int socket)
     if (len <= 0)
         return -ECONNRESET;
     int count = 0;
+    const int most = (int)(sizeof call.fds / sizeof *call.fds);
     if (control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS)
         count = (int)((control.head.cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    if (count > most) { /* possible because CMSG_SPACE rounds up */
+        close_fds((const int *)(const void *)CMSG_DATA(&control.head), (uint32_t)count);
+        return -EPROTO;
+    }
     memcpy(call.fds, CMSG_DATA(&control.head), (size_t)count * sizeof(int));
     const struct fork_request *request = &message.head;
     if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || (size_t)len < sizeof *request ||
@@ -122,7 +129,7 @@ static int receive(int socket)
     return count;
 }
 
-/* From offsets to texts. */
+/* Convert the offsets of the message to pointers. */
 static void read_operations(void)
 {
     const struct fork_request *request = &message.head;
@@ -131,13 +138,11 @@ static void read_operations(void)
         const struct fork_cell_op *op = &flat[i];
         bool bad = op->source >= request->size || op->target >= request->size;
         call.ops[i] = (struct cell_op){
-            .kind = bad ? 0 : op->kind, /* which is refused as one that nobody knows */
+            .kind = bad ? 0 : op->kind, /* 0 is refused as an unknown operation */
             .fd = op->fd,
             .source = op->source && !bad ? message.bytes + op->source : NULL,
             .target = op->target && !bad ? message.bytes + op->target : NULL,
-            .a = op->a,
-            .b = op->b,
-            .c = op->c,
+            .words = {op->words[0], op->words[1], op->words[2]},
         };
     }
     call.request = request;
@@ -169,8 +174,8 @@ static void run_hook(void (*hook)(void *arg), void *arg)
         hook(arg);
 }
 
-/* Returns 1 in the fork, 0 in the template, or -errno if the template has to end. What the fork
- * does before its job is there takes nobody's time. */
+/* Returns 1 in the fork, 0 in the template, or -errno if the template has to end. The fork works in
+ * parallel to the supervisor until its job arrives. */
 static int serve_one(int socket, const struct brig_template_hooks *hooks,
                      const struct sigaction *child_signal)
 {
@@ -210,7 +215,7 @@ int brig_template_serve(int socket, const struct brig_template_hooks *hooks,
     if (shared != 0)
         return shared < 0 ? shared : -ENOTSUP;
     find_thread();
-    sigaction(SIGCHLD, &ignored, &before); /* nobody waits for the forks */
+    sigaction(SIGCHLD, &ignored, &before); /* forks are not waited for */
     int ret = reply(socket, 0, -1);
     while (ret == 0)
         ret = serve_one(socket, hooks ? hooks : &none, &before);

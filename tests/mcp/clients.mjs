@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The real clients, by the names of what they do at the start:
 //   sdk      @modelcontextprotocol/sdk 1.x: initialize
 //   legacy   @modelcontextprotocol/client 2.x as it is by default: initialize

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // node scenarios.mjs CLIENT SCENARIO COMMAND...: one scenario with one client; ends with 0 if all of it held.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";

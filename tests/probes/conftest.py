@@ -1,12 +1,15 @@
-"""The frame of the probes: each tries one thing of ATTACKS.md from inside a cell.
+# SPDX-License-Identifier: MIT
+"""Fixtures of the probes. Each probe tries one attack of ATTACKS.md from inside a cell.
 
 A probe is Python code that prints a line "HELD ..." or "ESCAPED ..." at its end. probe.check() first
-runs it without brig, where it has to escape, so that a broken probe cannot pass; then in a cell,
-where it has to be held. What must not be run without brig says so and why.
+runs it without brig, where it must escape, so that a broken probe cannot pass; then in a cell, where it
+must be held. A probe that must not be run without brig says so, with the reason.
 
-Every probe runs as root and as an ordinary user. At the end one line sums up.
+Every probe runs as root and as an ordinary user; if an ordinary user starts the tests, only as that user. The last line
+is a summary.
 """
 import contextlib
+import ctypes
 import fcntl
 import importlib.util
 import os
@@ -21,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def load_system_frame():
-    """The frame of the system tests, under a name of its own: both folders have a conftest."""
+    """The frame of the system tests, under a name of its own: both directories have a conftest."""
     path = os.path.join(HERE, "..", "system", "conftest.py")
     spec = importlib.util.spec_from_file_location("brig_system_frame", path)
     module = importlib.util.module_from_spec(spec)
@@ -33,9 +36,23 @@ frame = load_system_frame()
 pytest_timeout_set_timer = frame.pytest_timeout_set_timer
 pytest_runtest_teardown = frame.pytest_runtest_teardown
 SLOW = frame.SLOW
+CONFINED, DEGRADED = frame.CONFINED, frame.DEGRADED
 SANITIZED = "asan" in frame.BRIG
 PYTHON = "/usr/bin/python3"
-NOBODY = 65534
+# The ordinary user of these tests; as root, one to become.
+NOBODY, NOBODY_GROUP = (65534, 65534) if frame.IS_ROOT else (os.geteuid(), os.getegid())
+
+# Before brig, which then takes the kernel's landlock for that of Debian 12's own kernel, 6.1: version 2.
+OLD_LANDLOCK = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=landlock_create_ruleset",
+                "-e", "inject=landlock_create_ruleset:retval=2"]
+
+
+def suit_landlock(probe):
+    """Without a cell, a guest in a directory of root's has root's id, which brig gives to nobody where landlock is older
+    than version 6: there the directory is a user's."""
+    version = ctypes.CDLL(None).syscall(444, None, 0, 1)  # landlock_create_ruleset
+    if probe.user == "root" and 0 < version < 6:
+        os.chown(probe.work, NOBODY, NOBODY_GROUP)
 
 
 @contextlib.contextmanager
@@ -51,9 +68,9 @@ class Probe:
 
     def __init__(self, user, work):
         self.user = user
-        self.work = work  # the work folder, owned by the user
-        self.prefix = [] if user == "root" else [
-            "setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+        self.work = work  # the work directory, owned by the user
+        self.prefix = [] if user == "root" or not frame.IS_ROOT else [
+            "setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY_GROUP), "--clear-groups"]
         self.brig = frame.Brig(work)
 
     def bare(self, code, timeout=60):
@@ -72,10 +89,10 @@ class Probe:
             raise
         return (out + err).decode(errors="replace") or f"nothing, and ended with {process.returncode}"
 
-    def cell(self, code, *options, **kw):
+    def cell(self, code, *options, before=(), **kw):
         """The result of the code in a cell."""
         return self.brig.result("-w", self.work, *options, "--", PYTHON, "-u", "-c", code,
-                                before=self.prefix, **kw)
+                                before=[*self.prefix, *before], **kw)
 
     def check(self, code, *options, unsafe=None, **kw):
         """Escapes without brig (unless it is unsafe to try: say why), held in a cell."""
@@ -109,27 +126,28 @@ def pytest_collection_modifyitems(config, items):
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
     for item in items:
+        frame.skip_what_needs_more(item)
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(120 * SLOW))
 
 
-@pytest.fixture(params=["root", "user"])
+@pytest.fixture(params=[pytest.param("root", marks=pytest.mark.root("the probe is root's")), "user"])
 def probe(request):
-    """A probe in its own work folder; nothing of it may be left at the end."""
-    folder = tempfile.mkdtemp(prefix="brig-probe-")
-    work = os.path.join(folder, "work")
+    """A probe in its own work directory; nothing of it may be left at the end."""
+    directory = tempfile.mkdtemp(prefix="brig-probe-")
+    work = os.path.join(directory, "work")
     os.mkdir(work)
-    os.chmod(folder, 0o755)
+    os.chmod(directory, 0o755)
     probe = Probe(request.param, work)
     # An ordinary user must be able to read brig itself, wherever it was built.
-    probe.brig.binary = shutil.copy(frame.BRIG, os.path.join(folder, "brig"))
-    if request.param == "user":
-        os.chown(work, NOBODY, NOBODY)
+    probe.brig.binary = shutil.copy(frame.BRIG, os.path.join(directory, "brig"))
+    if request.param == "user" and frame.IS_ROOT:
+        os.chown(work, NOBODY, NOBODY_GROUP)
     yield probe
     try:
         probe.brig.assert_nothing_is_left()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the code of a probe begins with. It runs inside of a cell, so it is text.
 
 call(name, ...) makes a system call by its name with all 64 bits of each argument, and returns
@@ -12,7 +13,7 @@ NUMBERS = {
     "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280),
     "capset": (126, 91), "chroot": (161, 51), "clock_adjtime": (305, 266),
     "clock_settime": (227, 112), "clone": (56, 220), "clone3": (435, 435),
-    "delete_module": (176, 106), "fanotify_init": (300, 262), "finit_module": (313, 273),
+    "delete_module": (176, 106), "fcntl": (72, 25), "inotify_add_watch": (254, 27), "fanotify_init": (300, 262), "finit_module": (313, 273),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fsopen": (430, 430), "fspick": (433, 433),
     "getpid": (39, 172), "getppid": (110, 173), "init_module": (175, 105),
     "io_uring_setup": (425, 425), "ioctl": (16, 29), "kexec_file_load": (320, 294),

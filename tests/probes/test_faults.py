@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ATTACKS 53 to 57: brig itself runs out of something, or fails at any step."""
 import contextlib
 import fcntl
@@ -216,11 +217,13 @@ def test_attack_55_success_that_did_nothing_is_not_believed_by_doctor(probe, cal
         assert said[layer] == "ok", said  # not called for this user
         return
     result, _ = run_with(probe, before)
-    if result.returncode == 0:
-        outcome = json.loads(result.stdout)
-        seen = json.loads(outcome["stdout"])
-        if not contradictions(outcome["isolation"], seen):
-            return  # another step did the same
+    if result.returncode == 125:  # a run is refused, and doctor tells of what is left without a cell
+        assert said["user"] != "ok" and done.returncode == 1, said
+        return
+    outcome = json.loads(result.stdout)
+    seen = json.loads(outcome["stdout"])
+    if not contradictions(outcome["isolation"], seen):
+        return  # another step did the same
     assert said[layer] != "ok" and done.returncode == 1, said
 
 
@@ -260,8 +263,8 @@ def test_attack_56_clock_jumps(probe, jump):
     result = probe.brig.result("-w", probe.work, "--timeout", "500ms", "-k", "100ms", "--", "sleep", "30",
                                before=[*probe.prefix, "env", f"LD_PRELOAD={library}"])
     assert result["status"] == "timeout"
-    assert 0.5 <= time.monotonic() - begin < 0.5 + 2 * SLOW
-    assert 0.4 <= result["usage"]["wall_seconds"] < 0.5 + 2 * SLOW
+    assert 0.5 <= time.monotonic() - begin < 15 * SLOW  # `sleep` would take 30 s
+    assert 0.4 <= result["usage"]["wall_seconds"] < 15 * SLOW
 
 
 # ---- 57 --------------------------------------------------------------------------------------
@@ -273,25 +276,26 @@ def memory_group(size):
     with open("/proc/self/cgroup", encoding="ascii") as own:
         rows = [line.strip().split(":", 2) for line in own]
     v1 = [path for _, names, path in rows if "memory" in names.split(",")]
-    folder = f"/sys/fs/cgroup/memory{v1[0].rstrip('/')}/{name}" if v1 else f"/sys/fs/cgroup/{name}"
-    os.mkdir(folder)
+    directory = f"/sys/fs/cgroup/memory{v1[0].rstrip('/')}/{name}" if v1 else f"/sys/fs/cgroup/{name}"
+    os.mkdir(directory)
     try:
         limit_file = "memory.limit_in_bytes" if v1 else "memory.max"
-        with open(f"{folder}/{limit_file}", "w", encoding="ascii") as limit:
+        with open(f"{directory}/{limit_file}", "w", encoding="ascii") as limit:
             limit.write(str(size))
-        yield folder + ("/tasks" if v1 else "/cgroup.procs")
+        yield directory + ("/tasks" if v1 else "/cgroup.procs")
     finally:
         def removed():
-            for root, folders, _ in os.walk(folder, topdown=False):
-                for entry in folders:
+            for root, directories, _ in os.walk(directory, topdown=False):
+                for entry in directories:
                     with contextlib.suppress(OSError):
                         os.rmdir(os.path.join(root, entry))
             with contextlib.suppress(OSError):
-                os.rmdir(folder)
-            return not os.path.exists(folder)
+                os.rmdir(directory)
+            return not os.path.exists(directory)
         frame.wait_until(removed, 10)
 
 
+@pytest.mark.root("makes a cgroup")
 def test_attack_57_supervisor_killed_for_memory(probe):
     """brig keeps more output than its own group has memory for: it is killed, and the cell with it."""
     held = os.path.join(probe.work, "held")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ATTACKS 11 to 20: what a guest does with files, and what is done to brig with them."""
 import contextlib
 import ctypes
@@ -11,7 +12,7 @@ import threading
 import time
 
 import pytest
-from conftest import SLOW
+from conftest import NOBODY, NOBODY_GROUP, SLOW
 from guest_code import PRELUDE
 
 # How often a start is tried while somebody swaps what it is to show.
@@ -23,19 +24,19 @@ def allow(probe, *paths):
     """Make paths belong to the user of the probe."""
     if probe.user == "user":
         for path in paths:
-            os.chown(path, 65534, 65534, follow_symlinks=False)
+            os.chown(path, NOBODY, NOBODY_GROUP, follow_symlinks=False)
 
 
 @pytest.fixture
 def outside(probe):
-    """A folder beside the work folder, with a file in it that the user may read and write."""
-    folder = os.path.join(os.path.dirname(probe.work), "outside")
-    os.mkdir(folder)
-    path = os.path.join(folder, "secret")
+    """A directory beside the work directory, with a file in it that the user may read and write."""
+    directory = os.path.join(os.path.dirname(probe.work), "outside")
+    os.mkdir(directory)
+    path = os.path.join(directory, "secret")
     with open(path, "w", encoding="ascii") as secret:
         secret.write("SECRET")
-    allow(probe, folder, path)
-    return folder
+    allow(probe, directory, path)
+    return directory
 
 
 READ = PRELUDE + """
@@ -48,6 +49,27 @@ def attempt(path):
     try: os.close(os.open(path, os.O_WRONLY)); reached.append(path)
     except OSError: pass
 """
+
+
+# ---- holding up those who share a file ----------------------------------------------------------
+
+@pytest.mark.parametrize("high", [0, 1 << 32], ids=hex)
+def test_review_e5_lease_on_a_file_that_is_shown(probe, outside, high):
+    """Whoever opens a file that has a lease waits until it is given up."""
+    probe.check(PRELUDE + f"""
+reached = []
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+for path in ({outside!r} + '/secret', 'own'):
+    if path == 'own': os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+    fd = os.open(path, os.O_RDONLY)
+    for command, value in ((1024, 0), (1024, 1), (1026, 1), (1040, 0)):
+        ret = call('fcntl', fd, command | {high}, value)
+        if ret >= 0: reached.append((path, command))
+        else: assert ret in (-errno.EINVAL, -errno.EAGAIN, -errno.ENOTDIR, -errno.EFAULT), ret
+    call('fcntl', fd, 1024, 2)
+    assert call('fcntl', fd, 1025) == 2 and call('fcntl', fd, 1030, 10) >= 10  # F_GETLEASE, F_DUPFD_CLOEXEC
+verdict(reached)
+""", "--ro", outside)
 
 
 # ---- 11: ways outward -------------------------------------------------------------------------
@@ -112,8 +134,8 @@ verdict(extra)
     assert result["stdout"] == "HELD\n", result["stdout"]
 
 
-def test_attack_11_folder_moved_out_of_the_work_folder(probe, outside):
-    """While the guest is in a folder, the host moves it elsewhere: '..' must not lead on from there."""
+def test_attack_11_directory_moved_out_of_the_work_directory(probe, outside):
+    """While the guest is in a directory, the host moves it elsewhere: '..' must not lead on from there."""
     inner = os.path.join(probe.work, "a", "b")
     os.makedirs(inner)
     allow(probe, os.path.dirname(inner), inner)
@@ -183,7 +205,7 @@ class Swapper:
 @pytest.mark.parametrize("option", ["--ro", "--rw", "-w"])
 @pytest.mark.parametrize("place", ["last", "middle"])
 def test_attack_12_source_swapped_for_a_link(probe, outside, option, place):
-    """A folder, or one above it, and a link to the outside change places during the start."""
+    """A directory, or one above it, and a link to the outside change places during the start."""
     base = os.path.join(probe.work, "base")
     source = os.path.join(base, "s")
     real = source if place == "last" else os.path.join(source, "deep")
@@ -217,7 +239,7 @@ def test_attack_12_source_swapped_for_a_link(probe, outside, option, place):
 
 
 @pytest.mark.timeout(max(90, STARTS))
-def test_attack_12_source_swapped_for_another_folder(probe, outside):
+def test_attack_12_source_swapped_for_another_directory(probe, outside):
     """What is mounted is one of the two that had the name, whole, or nothing is."""
     base = os.path.join(probe.work, "base")
     for name in ("s", "t"):
@@ -232,7 +254,7 @@ def test_attack_12_source_swapped_for_another_folder(probe, outside):
 
 
 def test_attack_12_target_is_a_link(probe, outside):
-    """A place for a mount in the work folder that is a link: never followed."""
+    """A place for a mount in the work directory that is a link: never followed."""
     os.symlink(outside, os.path.join(probe.work, "link"))
     os.makedirs(os.path.join(probe.work, "real"))
     allow(probe, os.path.join(probe.work, "real"))
@@ -253,11 +275,11 @@ def test_attack_12_target_that_is_not_plain(probe, target):
         assert done.returncode in (125, 2), (option, done)
 
 
-# ---- 13: the work folder gives what the system should -----------------------------------------
+# ---- 13: the work directory gives what the system should -----------------------------------------
 
 @pytest.mark.parametrize("what", ["dev", "proc", "both"])
-def test_attack_13_work_folder_with_links(probe, outside, what):
-    """As the place of /dev or /proc, a folder full of links: refused, or the links lead nowhere."""
+def test_attack_13_work_directory_with_links(probe, outside, what):
+    """As the place of /dev or /proc, a directory full of links: refused, or the links lead nowhere."""
     for name in ("dev", "proc"):
         os.mkdir(os.path.join(probe.work, name))
     for name in ("dev/null", "dev/console", "dev/tty", "dev/ptmx", "proc/kcore", "proc/sys", "proc/self", "proc/keys"):
@@ -273,10 +295,10 @@ def test_attack_13_work_folder_with_links(probe, outside, what):
     assert done.returncode in (0, 2, 125), done
 
 
-@pytest.mark.parametrize("folder", ["/proc", "/dev", "/sys", "/proc/self", "/proc/1/root", "/proc/self/root", "/proc/sys"])
-def test_attack_13_work_folder_of_the_kernel(probe, folder):
-    """The kernel's own folders as the work folder: refused, or the view's fresh ones."""
-    done = probe.brig.run("-w", folder, "--", "/bin/sh", "-c",
+@pytest.mark.parametrize("directory", ["/proc", "/dev", "/sys", "/proc/self", "/proc/1/root", "/proc/self/root", "/proc/sys"])
+def test_attack_13_work_directory_of_the_kernel(probe, directory):
+    """The kernel's own directories as the work directory: refused, or the view's fresh ones."""
+    done = probe.brig.run("-w", directory, "--", "/bin/sh", "-c",
                           "cat kcore /proc/kcore keys /proc/sys/kernel/random/boot_id 1/environ; ls; :",
                           before=probe.prefix)
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
@@ -339,9 +361,9 @@ verdict(reached)
 def test_attack_14_firmware_in_the_hosts_view(probe):
     probe.check(PRELUDE + """
 reached = []
-for folder in ('/sys/firmware', '/sys/kernel/debug', '/sys/kernel/tracing', '/sys/fs/bpf', '/sys/fs/pstore',
+for directory in ('/sys/firmware', '/sys/kernel/debug', '/sys/kernel/tracing', '/sys/fs/bpf', '/sys/fs/pstore',
                '/sys/class/dmi/id', '/sys/devices/virtual/powercap', '/boot'):
-    try: reached += [folder + '/' + e for e in os.listdir(folder)]
+    try: reached += [directory + '/' + e for e in os.listdir(directory)]
     except OSError: pass
 verdict(reached)
 """, "--view", "host", unsafe=None if os.listdir("/sys/firmware") else "nothing there on this machine")
@@ -378,7 +400,7 @@ def test_attack_15_setuid_file_left_behind(probe, way, mode):
 
 def test_attack_15_files_belong_to_the_caller(probe):
     probe.cell("import os; open('f', 'w').close(); os.mkdir('d'); os.symlink('x', 'l'); os.mkfifo('p')")
-    owner = 0 if probe.user == "root" else 65534
+    owner = 0 if probe.user == "root" else NOBODY
     for name in "fdlp":
         info = os.lstat(os.path.join(probe.work, name))
         assert (info.st_uid, info.st_gid) == (owner, owner), name
@@ -393,7 +415,7 @@ def plant(path, what):
         os.chmod(path, 0o666)
     elif what == "device":
         os.symlink("/dev/zero", path)
-    elif what == "folder":
+    elif what == "directory":
         os.mkdir(path)
     elif what == "socket":
         with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
@@ -406,7 +428,7 @@ def plant(path, what):
                     break
 
 
-@pytest.mark.parametrize("what", ["fifo", "device", "sparse", "folder", "socket"])
+@pytest.mark.parametrize("what", ["fifo", "device", "sparse", "directory", "socket"])
 @pytest.mark.parametrize("option", ["--spec", "--metadata", "--env-file", "--stdin"])
 def test_attack_16_odd_file_to_read(probe, option, what):
     path = os.path.join(probe.work, "in")
@@ -420,7 +442,7 @@ def test_attack_16_odd_file_to_read(probe, option, what):
         assert b"in" in done.stderr
 
 
-@pytest.mark.parametrize("what", ["fifo", "folder", "socket"])
+@pytest.mark.parametrize("what", ["fifo", "directory", "socket"])
 @pytest.mark.parametrize("option", ["--result", "--events"])
 def test_attack_16_odd_file_to_write(probe, option, what):
     path = os.path.join(probe.work, "out")
@@ -431,7 +453,7 @@ def test_attack_16_odd_file_to_write(probe, option, what):
 
 @pytest.mark.parametrize("option", ["--result", "--events"])
 def test_attack_16_link_where_brig_writes(probe, outside, option):
-    """A guest of an earlier run left a link in the work folder, at the name of the result."""
+    """A guest of an earlier run left a link in the work directory, at the name of the result."""
     probe.cell(f"import os; os.symlink({outside + '/secret'!r}, 'out')")
     probe.brig.run("-w", probe.work, option, os.path.join(probe.work, "out"), "--", "/bin/true", before=probe.prefix)
     with open(os.path.join(outside, "secret"), encoding="ascii") as secret:
@@ -440,14 +462,15 @@ def test_attack_16_link_where_brig_writes(probe, outside, option):
 
 @pytest.mark.parametrize("option", ["--result", "--events"])
 def test_attack_16_result_replaced_while_it_runs(probe, outside, option):
-    """The guest puts a link, a FIFO or a folder where the result goes; brig writes to what it opened."""
+    """The guest cannot put a symlink, a FIFO or a directory where the result goes; brig writes to what it opened."""
     path = os.path.join(probe.work, "out")
     for action in (f"os.symlink({outside + '/secret'!r}, 'out')", "os.mkfifo('out')", "os.mkdir('out')"):
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            os.unlink(path)
         done = probe.brig.run("-w", probe.work, option, path, "--", "/usr/bin/python3", "-c",
-                              f"import os; os.unlink('out'); {action}", before=probe.prefix, timeout=20)
-        assert done.returncode == 0, done
+                              f"import os\ntry: os.unlink('out')\nexcept OSError: print('HELD')\n{action}", before=probe.prefix,
+                              timeout=20)
+        assert done.stdout == b"HELD\n" and done.returncode == 1, done
+        with open(path, encoding="ascii") as out:
+            assert json.loads(out.readline())
         with open(os.path.join(outside, "secret"), encoding="ascii") as secret:
             assert secret.read() == "SECRET"
 
@@ -497,10 +520,10 @@ def said_safely(done):
 
 @pytest.mark.parametrize("name", EVIL, ids=repr)
 def test_attack_18_names_in_messages(probe, name):
-    folder = os.path.join(probe.work.encode(), name)
-    os.mkdir(folder)
-    missing = os.path.join(folder, b"missing" + name)
-    text = os.path.join(folder, b"text" + name)
+    directory = os.path.join(probe.work.encode(), name)
+    os.mkdir(directory)
+    missing = os.path.join(directory, b"missing" + name)
+    text = os.path.join(directory, b"text" + name)
     with open(text, "wb") as f:
         f.write(b"no json " + name)
     binary = probe.brig.binary
@@ -511,23 +534,23 @@ def test_attack_18_names_in_messages(probe, name):
                  ["--result", missing + b"/x", "--", "true"], ["--events", missing + b"/x", "--", "true"],
                  ["--", missing], ["--", text], ["--" + os.fsdecode(name)], ["--require", name, "--", "true"],
                  ["-e", name, "--", "true"], ["--label", name, "--", "true"], ["--memory", name, "--", "true"],
-                 ["--view", name, "--", "true"], ["-w", folder, "-v", "--", "/bin/false"],
-                 ["-w", folder, "--dry-run", "--", "/bin/false" + os.fsdecode(name)]):
+                 ["--view", name, "--", "true"], ["-w", directory, "-v", "--", "/bin/false"],
+                 ["-w", directory, "--dry-run", "--", "/bin/false" + os.fsdecode(name)]):
         done = subprocess.run([*probe.prefix, binary, "run", *args], capture_output=True, check=False, timeout=20 * SLOW,
                               cwd=probe.work)
         said_safely(done)
 
 
 @pytest.mark.parametrize("name", EVIL, ids=repr)
-def test_attack_18_work_folder_with_such_a_name(probe, name):
-    folder = os.path.join(probe.work.encode(), name)
-    os.mkdir(folder)
-    allow(probe, folder)
-    done = subprocess.run([*probe.prefix, probe.brig.binary, "run", "--json", "-w", folder, "--", "/bin/sh", "-c",
+def test_attack_18_work_directory_with_such_a_name(probe, name):
+    directory = os.path.join(probe.work.encode(), name)
+    os.mkdir(directory)
+    allow(probe, directory)
+    done = subprocess.run([*probe.prefix, probe.brig.binary, "run", "--json", "-w", directory, "--", "/bin/sh", "-c",
                            "echo here > f; kill -9 $$"], capture_output=True, check=False, timeout=20 * SLOW)
     result = json.loads(done.stdout)
     assert result["signal"] in (9, "SIGKILL", "KILL"), result
-    with open(os.path.join(folder, b"f"), "rb") as f:
+    with open(os.path.join(directory, b"f"), "rb") as f:
         assert f.read() == b"here\n"
 
 
@@ -540,9 +563,9 @@ def test_attack_18_name_of_a_process(probe):
         said_safely(done)
 
 
-# ---- 19: the work folder is not there -------------------------------------------------------------
+# ---- 19: the work directory is not there -------------------------------------------------------------
 
-def test_attack_19_work_folder_deleted_while_it_runs(probe):
+def test_attack_19_work_directory_deleted_while_it_runs(probe):
     inner = os.path.join(probe.work, "inner")
     os.mkdir(inner)
     allow(probe, inner)
@@ -557,7 +580,7 @@ def test_attack_19_work_folder_deleted_while_it_runs(probe):
     assert probe.brig.result_of(process)["exit_code"] == 7
 
 
-def test_attack_19_work_folder_is_gone(probe):
+def test_attack_19_work_directory_is_gone(probe):
     gone = os.path.join(probe.work, "gone")
     for before in ([], ["-w", gone], ["-w", "."]):
         os.mkdir(gone)
@@ -570,29 +593,29 @@ def test_attack_19_work_folder_is_gone(probe):
 
 @pytest.mark.parametrize("way", ["/proc/self/fd/{}", "/dev/fd/{}", "/proc/{pid}/fd/{}", "/proc/thread-self/fd/{}"])
 @pytest.mark.parametrize("deleted", [False, True])
-def test_attack_19_work_folder_by_descriptor(probe, outside, way, deleted):
-    """Works as the folder itself, at its own name, or says clearly why not."""
-    folder = os.path.join(probe.work, "by-fd")
-    os.mkdir(folder)
-    allow(probe, folder)
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def test_attack_19_work_directory_by_descriptor(probe, outside, way, deleted):
+    """Works as the directory itself, at its own name, or says clearly why not."""
+    directory = os.path.join(probe.work, "by-fd")
+    os.mkdir(directory)
+    allow(probe, directory)
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     if deleted:
-        os.rmdir(folder)
+        os.rmdir(directory)
     try:
         done = probe.brig.run("-w", way.format(fd, pid=os.getpid()), "--", "/bin/sh", "-c", "pwd; ls -a ..; : > made",
                               before=probe.prefix, pass_fds=[fd])
     finally:
         os.close(fd)
     if done.returncode == 0:
-        assert not deleted and os.listdir(folder) == ["made"]
-        assert done.stdout.startswith(folder.encode()), done
+        assert not deleted and os.listdir(directory) == ["made"]
+        assert done.stdout.startswith(directory.encode()), done
     else:
         assert done.returncode == 125 and b"workdir" in done.stderr, done
 
 
-@pytest.mark.parametrize("folder", ["/", "/nonexistent", "/etc/passwd", "/proc/self/ns/mnt", "/dev/null", ""])
-def test_attack_19_not_a_work_folder(probe, folder):
-    done = probe.brig.run("-w", folder, "--", "/bin/true", before=probe.prefix)
+@pytest.mark.parametrize("directory", ["/", "/nonexistent", "/etc/passwd", "/proc/self/ns/mnt", "/dev/null", ""])
+def test_attack_19_not_a_work_directory(probe, directory):
+    done = probe.brig.run("-w", directory, "--", "/bin/true", before=probe.prefix)
     assert done.returncode in (2, 125) and done.stderr.startswith(b"brig: "), done
 
 
@@ -615,7 +638,7 @@ for root in (os.getcwd(), os.environ['HOME'], '/tmp', '/etc', '/etc/brig'):
 
 
 def test_attack_20_files_of_the_guest_are_not_settings(probe):
-    """All files brig opens in its second run are counted: none of the work folder's is read."""
+    """All files brig opens in its second run are counted: none of the work directory's is read."""
     plain = probe.cell("print(1)")
     probe.cell(CONFIGURE)
     assert len(os.listdir(probe.work)) > 10
@@ -625,7 +648,7 @@ def test_attack_20_files_of_the_guest_are_not_settings(probe):
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
-def test_attack_20_nothing_in_the_work_folder_is_opened(probe):
+def test_attack_20_nothing_in_the_work_directory_is_opened(probe):
     probe.cell(CONFIGURE)
     trace = os.path.join(os.path.dirname(probe.work), "trace")
     done = subprocess.run(["strace", "-o", trace, "-e", "trace=open,openat,openat2,readlink,execve", probe.brig.binary,
@@ -654,7 +677,7 @@ def test_attack_16_stdin_is_not_the_file(probe):
         out.write("text")
     os.chmod(path, 0o644)
     if probe.user == "user":
-        os.chown(path, 65534, 65534)
+        os.chown(path, NOBODY, NOBODY_GROUP)
     result = probe.cell("""
 import os, sys
 for action in (lambda: os.chmod("/proc/self/fd/0", 0o666), lambda: os.fchmod(0, 0o666),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ATTACKS 7 to 10: ways around the filter of system calls: arguments, corners of the processor, filters of its own,
 other ABIs."""
 import os

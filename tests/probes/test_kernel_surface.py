@@ -1,4 +1,6 @@
+# SPDX-License-Identifier: MIT
 """ATTACKS 1 to 6: what a guest asks of the kernel: namespaces, mounts, the network, the machine, devices, rights."""
+import json
 import os
 import shutil
 import socket
@@ -6,7 +8,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import unless_root
+from conftest import NOBODY, NOBODY_GROUP, OLD_LANDLOCK, unless_root
 from guest_code import CLONES, PRELUDE, X86
 
 
@@ -111,7 +113,7 @@ verdict({calls[what]} == 0)
 
 
 def test_attack_02_remount_writable(probe):
-    """The read-only system folders stay so."""
+    """The read-only system directories stay so."""
     probe.check(OWN_MOUNTS + """
 attr = struct.pack('4Q', 0, 1, 0, 0)
 reached = []
@@ -125,7 +127,7 @@ for place in ('/', '/usr', '/usr/bin', '/etc', '/bin', '/lib'):
         os.unlink(place + '/brig-was-here')
     except OSError: pass
 verdict(reached)
-""", unsafe="would write into the system's folders")
+""", unsafe="would write into the system's directories")
 
 
 def test_attack_02_unmount(probe):
@@ -255,10 +257,42 @@ except OSError: verdict([])
 def test_attack_03_abstract_socket_with_the_hosts_network(probe, listener):
     """--network host shows addresses, not the sockets of programs."""
     probe.check(PRELUDE + f"""
-s = socket.socket(socket.AF_UNIX)
-try: s.connect({listener["abstract"]!r}); verdict(['connected'])
+try: socket.socket(socket.AF_UNIX).connect({listener["abstract"]!r}); verdict(['connected'])
 except OSError: verdict([])
 """, "--network", "host")
+
+
+def test_review_f6_old_landlock_keeps_unix_sockets_apart(probe, listener):
+    """Before its version 6 landlock lets a guest with the host's network reach what listens there on an abstract
+    name: then it has no Unix sockets but pairs, and the result says so. A pair of datagrams sends anywhere."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+        datagrams.bind(listener["abstract"] + b"-datagrams")
+        result = probe.check(PRELUDE + f"""
+reached = []
+try: socket.socket(socket.AF_UNIX).connect({listener["abstract"]!r}); reached.append('connected')
+except OSError: pass
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC):
+    try: socket.socketpair(type=kind)[0].sendto(b'x', {datagrams.getsockname()!r}); reached.append(kind)
+    except OSError: pass
+for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK):
+    one, other = socket.socketpair(type=kind)
+    try: one.connect({listener["abstract"]!r}); reached.append('connected again')
+    except OSError: pass
+    try: one.sendto(b'x', {datagrams.getsockname()!r}); assert other.recv(1) == b'x'
+    except BlockingIOError: reached.append('sent elsewhere')
+    except OSError: pass
+    one.send(b'x'); other.recv(1)
+socket.create_connection(('127.0.0.1', {listener["tcp"]}), 5).close()
+verdict(reached)
+""", "--network", "host", before=OLD_LANDLOCK)
+    assert "older than version 3" in result["isolation"]["layers"]["landlock"], result["isolation"]
+    assert "no Unix sockets but pairs" in result["isolation"]["off"]["net"], result["isolation"]
+
+
+def test_review_f6_doctor_says_what_an_old_landlock_leaves_out(probe):
+    doctor = probe.brig.run("--json", verb="doctor", before=[*probe.prefix, *OLD_LANDLOCK], cwd=probe.work)
+    landlock, = (row for row in json.loads(doctor.stdout)["layers"] if row["name"] == "landlock")
+    assert landlock["state"] == "ok" and "older than version 3" in landlock["why"], landlock
 
 
 def test_attack_03_no_way_out(probe):
@@ -378,7 +412,7 @@ def attempt(path):
         if 'BRIG_TEST_TOKEN' in os.environ: os.write(fd, text)
         reached.append(path)
     except OSError: pass
-for root, folders, files in os.walk('/proc/sys'):
+for root, directories, files in os.walk('/proc/sys'):
     for name in files:
         path = os.path.join(root, name)
         attempt(path)
@@ -396,10 +430,10 @@ verdict(reached)
 def test_attack_05_mknod(probe):
     probe.check(PRELUDE + """
 reached = []
-for folder in ('.', '/tmp', '/dev/shm', '/dev', os.environ.get('HOME', '/')):
+for directory in ('.', '/tmp', '/dev/shm', '/dev', os.environ.get('HOME', '/')):
     for kind in (0o020000, 0o060000):
         for device in ((1 << 8) | 1, (1 << 8) | 3, (254 << 8), (10 << 8) | 229):
-            path = f'{folder}/brig-probe-{os.getpid()}'.encode()
+            path = f'{directory}/brig-probe-{os.getpid()}'.encode()
             if call('mknodat', -100, path, kind | 0o666, device) == 0:
                 reached.append((path, kind, device)); os.unlink(path)
 verdict(reached)
@@ -426,7 +460,8 @@ verdict(reached)
 """, "--view", view, unsafe=unless_root(probe))
 
 
-def test_attack_05_device_left_in_the_work_folder(probe):
+@pytest.mark.root("makes device files")
+def test_attack_05_device_left_in_the_work_directory(probe):
     for name, mode, device in (("zero", 0o020666, (1, 5)), ("kmsg", 0o020666, (1, 11))):
         path = os.path.join(probe.work, name)
         os.mknod(path, mode, os.makedev(*device))
@@ -455,6 +490,7 @@ verdict(reached)
 """
 
 
+@pytest.mark.root("makes setuid programs of other users")
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o6755])
 @pytest.mark.parametrize("owner", [0, 12345])
 def test_attack_06_setuid_program(probe, mode, owner):
@@ -464,6 +500,7 @@ def test_attack_06_setuid_program(probe, mode, owner):
     probe.check(RIGHTS)
 
 
+@pytest.mark.root("gives a program capabilities")
 def test_attack_06_program_with_file_capabilities(probe):
     path = shutil.copy("/usr/bin/cat", probe.work)
     os.chmod(path, 0o755)
@@ -524,5 +561,5 @@ def test_attack_06_never_root_of_the_host(probe):
         if line.strip():
             inside, outside, count = map(int, line.split())
             assert count == 1 and outside != 0, result["stdout"]
-            assert outside == 65534 if probe.user == "user" else outside > 65534
-            assert inside == (65534 if probe.user == "user" else 1000)
+            assert outside in (NOBODY, NOBODY_GROUP) if probe.user == "user" else outside > 65534
+            assert inside == (outside if probe.user == "user" else 1000)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ATTACKS 42 to 46: what a guest learns of the machine, its people and its other guests."""
 import contextlib
 import fcntl
@@ -13,7 +14,7 @@ import termios
 import uuid
 
 import pytest
-from conftest import SLOW, frame
+from conftest import NOBODY, NOBODY_GROUP, SLOW, frame
 from guest_code import PRELUDE
 
 ALL_OF_PROC = PRELUDE + """
@@ -22,8 +23,8 @@ def search(needle):
     # others have open: to read a pipe is to take from it, and the tests themselves talk by pipes.
     in_a_cell = 'BRIG_TEST_TOKEN' in os.environ
     found = []
-    for root, folders, files in os.walk('/proc', followlinks=False):
-        if root.count('/') > 4 or root.startswith(('/proc/sys', '/proc/irq', '/proc/fs')): folders[:] = []
+    for root, directories, files in os.walk('/proc', followlinks=False):
+        if root.count('/') > 4 or root.startswith(('/proc/sys', '/proc/irq', '/proc/fs')): directories[:] = []
         if not in_a_cell and root.endswith(('/fd', '/map_files')): continue
         for name in files:
             if name in ('kmsg', 'kcore', 'pagemap', 'kpagecount', 'kpageflags', 'kpagecgroup', 'mem', 'trace_pipe'): continue
@@ -90,15 +91,15 @@ def test_attack_42_memory_of_init(probe):
 
 @pytest.mark.xfail(strict=True, reason="the kernel tells the source of a bind mount in mountinfo")
 def test_attack_42_paths_of_binds(probe):
-    """Where a folder shown under another name lies on the host is the host's matter."""
+    """Where a directory shown under another name lies on the host is the host's matter."""
     needle = "brig-hidden-" + uuid.uuid4().hex
-    folder = os.path.join(os.path.dirname(probe.work), needle)
-    os.mkdir(folder)
-    os.chmod(folder, 0o755)
+    directory = os.path.join(os.path.dirname(probe.work), needle)
+    os.mkdir(directory)
+    os.chmod(directory, 0o755)
     result = probe.cell("""
 for name in ('mountinfo', 'mounts', 'mountstats', 'cgroup', 'maps'):
     print(open('/proc/self/' + name).read())
-""", "--ro", f"{folder}:/data")
+""", "--ro", f"{directory}:/data")
     assert needle not in result["stdout"], [x for x in result["stdout"].splitlines() if needle in x]
 
 
@@ -110,22 +111,22 @@ NAMES = [".ssh/id_ed25519", ".aws/credentials", ".gnupg/secring.gpg", ".config/g
 
 @pytest.fixture
 def home(probe):
-    """A home folder with secrets, and sockets of agents, of the probe's user."""
+    """A home directory with secrets, and sockets of agents, of the probe's user."""
     top = tempfile.mkdtemp(prefix="brig-probe-", dir="/var/tmp")  # /tmp is hidden in every view
     os.chmod(top, 0o755)
-    folder = os.path.join(top, "home")
+    directory = os.path.join(top, "home")
     for name in NAMES:
-        path = os.path.join(folder, name)
+        path = os.path.join(directory, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="ascii") as secret:
             secret.write("SECRET")
     agent = socket.socket(socket.AF_UNIX)
-    agent.bind(os.path.join(folder, "agent.sock"))
+    agent.bind(os.path.join(directory, "agent.sock"))
     agent.listen()
     if probe.user == "user":
-        subprocess.run(["chown", "-R", "65534:65534", folder], check=True)
+        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY_GROUP}", directory], check=True)
     with agent:
-        yield folder
+        yield directory
     shutil.rmtree(top)
 
 
@@ -171,8 +172,8 @@ def test_attack_43_home_below_tmp(probe, view):
     assert result.get("stdout") == "False\nHELD\n", result
 
 
-def test_attack_43_home_as_the_current_folder(probe, home):
-    """In a home folder without --workdir, the home is not shown."""
+def test_attack_43_home_as_the_current_directory(probe, home):
+    """In a home directory without --workdir, the home is not shown."""
     result = probe.brig.result("--", "/usr/bin/python3", "-c",
                                FIND + f"look({home!r}); look('.')\nverdict(reached)", before=probe.prefix, cwd=home,
                                env={**os.environ, "HOME": home})
@@ -186,8 +187,8 @@ def test_attack_43_sockets_of_services(probe, view):
 import stat
 reached = []
 for top in ('/run', '/var/run', '/tmp', '/var/lib', '/dev', '/etc'):
-    for root, folders, files in os.walk(top):
-        if root.count('/') > 5 or os.getcwd().startswith(root + '/brig-probe'): folders[:] = []
+    for root, directories, files in os.walk(top):
+        if root.count('/') > 5 or os.getcwd().startswith(root + '/brig-probe'): directories[:] = []
         for name in files:
             path = os.path.join(root, name)
             try:
@@ -256,6 +257,20 @@ verdict([path for path, text in said if text == secret])
 """, "--view", view)
 
 
+@pytest.mark.root("names the domain of a namespace around brig")
+@pytest.mark.parametrize("view", ["minimal", "host"])
+def test_review_e6_name_of_the_nis_domain(probe, view):
+    """Names it in a namespace around brig, so that the machine's own stays as it is."""
+    probe.prefix = ["unshare", "--uts", "sh", "-c", 'echo nis.example >/proc/sys/kernel/domainname; exec "$@"', "sh",
+                    *probe.prefix]
+    probe.check(PRELUDE + """
+name = ctypes.create_string_buffer(65)
+libc.getdomainname(name, 65)
+with open('/proc/sys/kernel/domainname') as f: said = f.read()
+verdict([text for text in (said, name.value.decode()) if 'nis.example' in text])
+""", "--view", view)
+
+
 def test_attack_44_kernel_command_line(probe):
     """It holds the ids of disks, and what the operator's tools put there."""
     probe.check(PRELUDE + """
@@ -279,6 +294,76 @@ verdict(reached)
 """, unsafe="the tests may run in the root group")
 
 
+# ---- what others do with files that are shown ---------------------------------------------------------
+
+WATCH = PRELUDE + """
+import fcntl, select
+seen = libc.inotify_init1(0o4000)
+paths = {}
+for path in (b'/usr/bin', b'/usr/bin/true', b'/etc', b'/etc/passwd'):
+    for bit in range(12):
+        for high in (0, 1 << 32):
+            mark = call('inotify_add_watch', seen, path, 1 << bit | 0x20000000 | high)
+            if mark > 0: paths[mark] = path
+signals = []
+signal.signal(signal.SIGRTMIN, lambda *_: signals.append('F_NOTIFY'))
+for path in ('/usr/bin', '/etc'):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.fcntl(fd, 10, signal.SIGRTMIN)  # F_SETSIG
+        fcntl.fcntl(fd, fcntl.F_NOTIFY, fcntl.DN_ACCESS | fcntl.DN_MULTISHOT)
+    except OSError: pass
+print('READY', flush=True)
+sys.stdin.readline()
+try: events = os.read(seen, 1 << 20)
+except BlockingIOError: events = b''
+reached = set(signals)
+while events:
+    mark, mask, _, size = struct.unpack('iIII', events[:16])
+    reached.add((paths[mark], hex(mask), events[16:16 + size].rstrip(bytes(1))))
+    events = events[16 + size:]
+verdict([r for r in reached if r == 'F_NOTIFY' or b'true' in r[0] + r[2] or b'passwd' in r[0] + r[2]])
+"""
+
+
+def watched(process):
+    """What a guest saw of a program that is started, and of a file that is read, beside it."""
+    line = process.stdout.readline()
+    assert line == b"READY\n", line + process.stderr.read()
+    subprocess.run(["/usr/bin/true"], check=True)
+    with open("/etc/passwd", "rb") as users:
+        users.read()
+    out, err = process.communicate(b"go\n", timeout=60 * SLOW)
+    return (out + err).decode()
+
+
+@pytest.mark.parametrize("view", ["minimal", "host"])
+def test_review_e4_programs_that_the_host_starts(probe, view):
+    bare = subprocess.Popen([*probe.prefix, "/usr/bin/python3", "-c", WATCH], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said = watched(bare)
+    assert "ESCAPED" in said and "F_NOTIFY" in said, said
+    process = probe.brig.start("-w", probe.work, "--view", view, "--stdin", "-", "--", "/usr/bin/python3", "-c", WATCH,
+                               before=probe.prefix, stdin=subprocess.PIPE)
+    said = watched(process)
+    assert said == "HELD\n", said
+
+
+def test_review_e4_what_of_a_file_is_in_memory(probe):
+    """What others have read is in the page cache; a read that does not wait would tell."""
+    probe.check(PRELUDE + """
+reached = []
+with open('/usr/bin/true', 'rb') as f:
+    f.read(1)
+    try: reached.append(os.preadv(f.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT))
+    except OSError as e: assert e.errno == errno.EOPNOTSUPP, e
+    span, stat = struct.pack('QQ', 0, 4096), ctypes.create_string_buffer(64)
+    if call_number(451, f.fileno(), span, stat, 0) == 0: reached.append('cachestat')
+    assert os.preadv(f.fileno(), [bytearray(4)], 0, 0) == 4
+verdict(reached)
+""")
+
+
 # ---- 45: siblings -----------------------------------------------------------------------------------
 
 SIBLING = PRELUDE + """
@@ -295,7 +380,8 @@ segment = libc.shmget(key, 4096, 0o1666)
 queue = libc.msgget(key, 0o1666)
 semaphore = libc.semget(key, 1, 0o1666)
 mq = call_number(240 if os.uname().machine == 'x86_64' else 180, token.encode(), os.O_CREAT | os.O_RDWR, 0o666, 0)
-abstract = socket.socket(socket.AF_UNIX); abstract.bind(chr(0) + token); abstract.listen()
+try: abstract = socket.socket(socket.AF_UNIX); abstract.bind(chr(0) + token); abstract.listen()
+except OSError: pass  # refused with the host's network and an old landlock
 tcp = socket.socket(); tcp.bind(('127.0.0.1', 0)); tcp.listen()
 print('READY', os.getpid(), tcp.getsockname()[1], flush=True)
 time.sleep(100)
@@ -376,7 +462,7 @@ def test_attack_45_siblings(probe, seeker):
     inner = os.path.join(probe.work, "other")
     os.mkdir(inner)
     if probe.user == "user":
-        os.chown(inner, 65534, 65534)
+        os.chown(inner, NOBODY, NOBODY_GROUP)
     try:
         result = probe.brig.result("-w", inner, *options, "--", "/usr/bin/python3", "-c", SEEKER, token[:16], token[16:],
                                    port, before=probe.prefix)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ATTACKS 47 to 51: what a guest prints, and who reads it."""
 import contextlib
 import json
@@ -171,10 +172,10 @@ def test_attack_49_path_of_an_option_on_a_terminal(probe, name):
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_attack_49_work_folder_on_a_terminal(probe, name):
-    """The name of the folder in a message about it."""
-    folder = os.path.join(probe.work, "w" + EVIL[name].replace("/", "_"))
-    text, code = on_a_terminal(probe, "-w", folder, "--", "true")
+def test_attack_49_work_directory_on_a_terminal(probe, name):
+    """The name of the directory in a message about it."""
+    directory = os.path.join(probe.work, "w" + EVIL[name].replace("/", "_"))
+    text, code = on_a_terminal(probe, "-w", directory, "--", "true")
     assert code == 125
     assert_neutral(text, 1)
 

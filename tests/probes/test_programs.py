@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: MIT
 """Real programs at work in the default cell: what is confined must still be of use."""
 import os
 import shutil
 import textwrap
 
 import pytest
-from conftest import PYTHON, SLOW
+from conftest import NOBODY, NOBODY_GROUP, PYTHON, SLOW
 
 LIMIT = ("--timeout", f"{60 * SLOW}s")
 
@@ -133,8 +134,36 @@ print("ok")
 """) == "ok\n"
 
 
+def test_review_u6_flags_that_nobody_knows(at_work):
+    """Chromium asks for all flags of memfd_create at once, and aborts unless they are called invalid."""
+    assert at_work(PYTHON, "-c", """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(ret): return ret < 0 and errno.errorcode[ctypes.get_errno()]
+for flags in (0xFFFFFFFF, 0x4, 0x4 | 21 << 26, 0x100, 0x7FFFFFE0):
+    print(refused(libc.memfd_create(b"x", ctypes.c_uint(flags))))
+os.memfd_create("x", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+""") == "EINVAL\n" * 5
+
+
+def test_watching_for_changes(at_work):
+    """What tail, node, Go's fsnotify and GLib ask inotify for."""
+    assert at_work(PYTHON, "-c", """
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.inotify_init1(0)
+for mask in (0x2, 0xFC6, 0x3C6, 0xFCE):
+    assert libc.inotify_add_watch(fd, b".", mask) > 0, os.strerror(ctypes.get_errno())
+    open("log", "a").close()
+    print(os.read(fd, 4096)[16:19]) if mask & 0x100 else open("log", "w").write("x")
+    os.unlink("log") if mask & 0x100 else os.truncate("log", 0)
+    os.read(fd, 4096)
+    if os.path.exists("log"): os.unlink("log")
+""") == "b'log'\n" * 3
+
+
 def test_python_virtual_environment(at_work):
-    """A venv in the work folder, without the network."""
+    """A venv in the work directory, without the network."""
     probe = at_work.probe
     at_work(PYTHON, "-m", "venv", "--without-pip", "env")
     assert at_work(os.path.join(probe.work, "env/bin/python3"), "-c", "import sys; print(sys.prefix != sys.base_prefix)") == "True\n"
@@ -144,7 +173,7 @@ def test_python_virtual_environment(at_work):
 
 @needs("git")
 def test_git(at_work):
-    """init, commit, clone of the repository in the work folder, branch, merge, log, gc."""
+    """init, commit, clone of the repository in the work directory, branch, merge, log, gc."""
     write(at_work.probe, "go.sh", """
         set -e
         export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
@@ -173,9 +202,9 @@ def test_gcc_and_make(at_work):
     write(probe, "p/Makefile", "main: main.o libsum.a\n\tgcc -pthread -o $@ $^ -lm\nlibsum.a: sum.o\n\tar rcs $@ $^\n"
           "%.o: %.c\n\tgcc -O2 -g -c -o $@ $<\ntest: main\n\t./main\n")
     if probe.user == "user":
-        for root, folders, _ in os.walk(probe.work):
-            for folder in folders:
-                os.chown(os.path.join(root, folder), 65534, 65534)
+        for root, directories, _ in os.walk(probe.work):
+            for directory in directories:
+                os.chown(os.path.join(root, directory), NOBODY, NOBODY_GROUP)
     assert "42 42\n" in at_work("make", "-s", "-j4", "-C", "p", "test")
     assert at_work("p/main") == "42 42\n"
 
@@ -400,11 +429,11 @@ def test_system_tools(at_work):
     assert at_work("bash", "go.sh") == "brig\nbrig\nbrig\n1\nbrig\n"
 
 
-def test_files_of_the_work_folder_belong_to_the_caller(at_work):
+def test_files_of_the_work_directory_belong_to_the_caller(at_work):
     at_work("sh", "-c", "mkdir -p d/e; echo x >d/e/f; ln -s f d/e/g; chmod 600 d/e/f")
     probe = at_work.probe
-    owner = 0 if probe.user == "root" else 65534
-    for root, folders, files in os.walk(probe.work):
-        for name in folders + files:
+    owner = 0 if probe.user == "root" else NOBODY
+    for root, directories, files in os.walk(probe.work):
+        for name in directories + files:
             assert os.lstat(os.path.join(root, name)).st_uid == owner, name
     at_work("sh", "-c", "cat d/e/f; rm -r d")

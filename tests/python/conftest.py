@@ -1,8 +1,8 @@
-"""What the tests of the Python package share. The package is the one that PYTHONPATH names.
+# SPDX-License-Identifier: MIT
+"""Fixtures of the tests of the Python package. PYTHONPATH names the package.
 
-Guests are started in this very process, so a test's end is checked for the whole process: no guest
-of the test is alive and no cgroup of this process is left. What says how to look is that of the
-system tests.
+Guests are started by this process, so the check at the end of a test covers the whole process: no guest
+of the test is alive, and no cgroup of this process is left. The helpers are those of the system tests.
 """
 import importlib.util
 import os
@@ -35,6 +35,7 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=alone)
         items[:] = [item for item in items if item not in alone]
     for item in items:
+        system.skip_what_needs_more(item)
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(60 * system.SLOW))
 

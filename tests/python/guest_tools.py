@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Functions that a guest imports: it has next to nothing to import with them."""
 import functools
 import time

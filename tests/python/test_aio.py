@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.aio: runs in event loops."""
 import asyncio
 import threading

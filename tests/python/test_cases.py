@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CASES 1 to 7 through the package: runs that are hard to end, ended in each way that it has."""
 import time
 
@@ -50,6 +51,7 @@ def test_case_05_guest_that_stops_itself(guest):
     assert result.status == "timeout" and seconds < 2 * system.SLOW
 
 
+@pytest.mark.cgroup("it counts the forks that it refused")
 def test_case_06_fork_bomb(guest):
     result, seconds = elapsed(lambda: brig.run("f() { f | f & }; f; sleep 300", pids=30, timeout=20, **guest))
     assert result.status == "pids_limit" and seconds < 5 * system.SLOW

@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: MIT
 """docs/PYTHON.md: what it shows is what happens."""
 import os
 import re
 
+import pytest
 from conftest import ROOT
 
 
@@ -10,6 +12,7 @@ def blocks():
         return re.findall(r"^```python\n(.*?)^```", file.read(), re.S | re.M)
 
 
+@pytest.mark.cgroup("two of the drop-ins ask for what only a cgroup can do")
 def test_every_example_runs_in_order(guest, script):
     assert len(blocks()) > 10
     done = script("\n".join(blocks()))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.dropin.amplifier: each test cites its row of the request."""
 import asyncio
 import inspect
@@ -278,7 +279,7 @@ def test_row_stray_prints_of_a_session_are_ignored(app):
 def test_row_programs_of_a_session_cannot_reach_the_channel(app):
     """forged markers: nor has a program that the session starts the descriptor of the result"""
     look = "subprocess.run('ls /proc/self/fd; echo $BRIG_RESULT_FD', shell=True, capture_output=True).stdout.decode()"
-    assert run(app, look)["output"].split() == ["0", "1", "2", "3"]  # 3 is the folder that ls reads
+    assert run(app, look)["output"].split() == ["0", "1", "2", "3"]  # 3 is the directory that ls reads
 
 
 def program(app, code):
@@ -435,7 +436,7 @@ def test_row_project_path_is_checked_again_in_the_child(app):
 
 
 def test_row_project_can_be_written_and_nothing_else(app):
-    """project_path is the work folder; what is beside it is read-only or not there (CASE 31)"""
+    """project_path is the work directory; what is beside it is read-only or not there (CASE 31)"""
     (app / "secret").write_text("x")
     write = "open(%r, 'w').write('made') and os.listdir(%r)"
     assert run(app, write % ("made", str(app)))["output"] == ["lib", "project"]
@@ -504,7 +505,7 @@ def test_row_cancellation_kills_the_whole_tree(app, alive):
     """the whole tree killed, also on cancellation"""
     async def cancelled():
         task = asyncio.create_task(session(app, "subprocess.run(['sleep', '60'])"))
-        while alive() < 3:
+        while alive() < 2 + system.INITS_SEEN:
             await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -546,7 +547,7 @@ def test_row_environment_by_allow_list(variables):
 
 
 def test_row_environment_in_the_child(variables):
-    """Environment by allow-list: what a session really has; folders of the caller's are the cell's (CASE 31)"""
+    """Environment by allow-list: what a session really has; directories of the caller's are the cell's (CASE 31)"""
     env = run(variables, "dict(os.environ)")["output"]
     assert {*PASSED, *BUNDLES} <= set(env) and not {*DROPPED} & set(env)
     assert env["PYTHONUTF8"] == "1" and env["HOME"] != "of-HOME" and "XDG_DATA_HOME" not in env

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.dropin.loomflow: each test cites its row of the request."""
 import asyncio
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.dropin.openjarvis: each test cites its row of the request."""
 import asyncio
 import inspect
@@ -77,12 +78,12 @@ def test_row_timeout(extra, alive):
     assert time.monotonic() - began < 3 * system.SLOW and alive() == 0
 
 
-@pytest.mark.parametrize("folder", ["/no/such/folder", "/etc/passwd"])
-def test_row_oserror(folder):
+@pytest.mark.parametrize("directory", ["/no/such/directory", "/etc/passwd"])
+def test_row_oserror(directory):
     """OSError: stderr "Execution error: …", -1"""
-    result = run_sandboxed("true", working_dir=folder)
+    result = run_sandboxed("true", working_dir=directory)
     assert result.returncode == -1 and result.stdout == "" and not result.killed
-    assert result.stderr.startswith("Execution error: ") and folder in result.stderr
+    assert result.stderr.startswith("Execution error: ") and directory in result.stderr
 
 
 def test_row_cap_is_per_stream_in_bytes(extra):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.dropin.scidex: each test cites its row of the request."""
 import importlib.util
 import inspect
@@ -30,6 +31,9 @@ from brig.dropin.scidex import (
 )
 
 
+CPUS = 1 if system.has_cgroup() else None
+
+
 @pytest.fixture
 def env(guest):
     """The environment by which the processes of the test are known."""
@@ -41,6 +45,14 @@ def priority(request, monkeypatch):
     """As high as that of the tests that run beside it: else an analysis gets a tenth of what each of them gets."""
     if "other_services" not in request.node.name:
         monkeypatch.setitem(scidex.SETTINGS, "cpu_priority", "normal")
+
+
+@pytest.fixture(autouse=True)
+def limits_of_this_user(request, monkeypatch):
+    """As docs/PYTHON.md tells those who have no cgroup."""
+    if not system.has_cgroup() and request.node.name != "test_row_resource_limits":
+        for limits in scidex.RESOURCE_LIMITS.values():
+            monkeypatch.delitem(limits, "cpus")
 
 
 # ---- isolated_run ----
@@ -71,7 +83,7 @@ def test_row_resource_limits():
 def test_row_default_limits_apply(env):
     """RESOURCE_LIMITS are what is enforced"""
     limits = isolated_run(["true"], env=env).details.limits
-    assert (limits.memory_bytes, limits.cpus, limits.pids, limits.timeout_seconds) == (2 << 30, 1, 100, 1800)
+    assert (limits.memory_bytes, limits.cpus, limits.pids, limits.timeout_seconds) == (2 << 30, CPUS, 100, 1800)
 
 
 # ---- RuntimeResult ----
@@ -120,7 +132,7 @@ def test_row_limits_of_an_analysis_are_enforced(env, monkeypatch):
     metadata = {"a-17": {"limits": {"memory": "64M", "timeout": "10m", "pids": 20}}}
     monkeypatch.setattr(scidex, "load_metadata", metadata.get)
     limits = isolated_run(["true"], env=env, analysis_id="a-17", limits={"pids": 30}, timeout_seconds=9).details.limits
-    assert (limits.memory_bytes, limits.cpus, limits.pids, limits.timeout_seconds) == (64 << 20, 1, 30, 9)
+    assert (limits.memory_bytes, limits.cpus, limits.pids, limits.timeout_seconds) == (64 << 20, CPUS, 30, 9)
     assert isolated_run(["true"], env=env, analysis_id="other").details.limits.memory_bytes == 2 << 30
     with pytest.raises(brig.UsageError):
         isolated_run(["true"], env=env, limits={"memory_mb": "much"})
@@ -193,7 +205,7 @@ def test_row_run_notebook_isolated_by_nbconvert_ends(env, tmp_path, alive, cell,
 
 
 def test_row_run_post_process_isolated(env, tmp_path):
-    """run_post_process_isolated: a script of the analysis, in its folder"""
+    """run_post_process_isolated: a script of the analysis, in its directory"""
     script = tmp_path / "post.py"
     script.write_text("import sys; open('made', 'w').write(sys.argv[1]); print('done')")
     result = run_post_process_isolated(script, ["x"], env=env)
@@ -330,6 +342,7 @@ def test_row_other_services_are_unaffected(env, service):
     pytest.fail(f"p99 alone {alone}, beside {beside}, without brig {bare}")
 
 
+@pytest.mark.cgroup("it has the priority")
 def test_row_other_services_come_first(env):
     """Other services unaffected: an analysis has the lower priority, and may have the same as others"""
     assert scidex.SETTINGS["cpu_priority"] == "low"
@@ -337,18 +350,18 @@ def test_row_other_services_come_first(env):
     assert isolated_run(["true"], env=env, cpu_priority="normal").returncode == 0
 
 
-# ---- temporary folders ----
+# ---- temporary directories ----
 
 
 def test_row_temp_dir_is_for_the_analysis(env):
     """create_analysis_temp_dir(id)"""
-    folder = create_analysis_temp_dir("t-1")
-    assert folder.is_dir() and folder.stat().st_mode & 0o777 == 0o700
-    assert create_analysis_temp_dir("t-1") == folder != create_analysis_temp_dir("t-2")
+    directory = create_analysis_temp_dir("t-1")
+    assert directory.is_dir() and directory.stat().st_mode & 0o777 == 0o700
+    assert create_analysis_temp_dir("t-1") == directory != create_analysis_temp_dir("t-2")
     cleanup_analysis_temp_dir("t-1")
     cleanup_analysis_temp_dir("t-2")
     cleanup_analysis_temp_dir("t-2")
-    assert not folder.exists()
+    assert not directory.exists()
 
 
 @pytest.mark.parametrize(("cmd", "keys"), [
@@ -357,15 +370,15 @@ def test_row_temp_dir_is_for_the_analysis(env):
 ])
 def test_row_temp_dir_is_cleaned_up_on_every_end(env, cmd, keys):
     """clean-up on every end"""
-    folder = create_analysis_temp_dir("t-3")
-    (folder / "in").write_text("x")
+    directory = create_analysis_temp_dir("t-3")
+    (directory / "in").write_text("x")
     if isinstance(cmd, str):
         cmd = "cat $TMPDIR/in > $TMPDIR/out || exit 9; " + cmd
     try:
         assert isolated_run(cmd, env=env, analysis_id="t-3", **keys).returncode != 9
     except brig.Error:
         pass
-    assert not folder.exists()
+    assert not directory.exists()
 
 
 def test_row_temp_dir_of_a_process_that_ended_or_was_killed(script):

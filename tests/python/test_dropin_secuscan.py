@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.dropin.secuscan: each test cites its row of the request."""
 import asyncio
 import inspect
@@ -20,6 +21,13 @@ from brig.dropin.secuscan import (
 )
 
 HOG = ["python3", "-c", "bytearray(300 << 20)"]
+
+
+@pytest.fixture(autouse=True)
+def settings_of_this_user(monkeypatch):
+    """As docs/PYTHON.md tells those who have no cgroup."""
+    if not system.has_cgroup():
+        monkeypatch.delitem(secuscan.SETTINGS, "on_pids_limit")
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Functions and arguments on their way into a guest: by reference where it can import them, else by value.
 
 Most are rebuilt here, by the code that a guest uses: what is rebuilt must not be what was sent. The ones in
@@ -233,8 +234,9 @@ def test_modules_go_by_name_with_what_was_imported_below_them():
     assert names["os"] is os and names["concurrent"] is concurrent and "socket" not in names
 
 
-def test_annotations_do_not_keep_a_function_from_being_sent():
-    def typed(a: int, b: "str", c: threading.Lock) -> typing.TypeVar("T"):
+def test_review_f2_annotations_do_not_keep_a_function_from_being_sent():
+    """One that cannot be sent is left out: a lock (threading.Lock itself can be since Python 3.13)."""
+    def typed(a: int, b: "str", c: threading.Lock()) -> typing.TypeVar("T"):
         return a
     assert rebuild(typed).__annotations__ == {"a": int, "b": "str"}
 
@@ -271,7 +273,7 @@ def messages():
     yield print, (), {"end": {"a": [lock]}}, ["argument 'end'['a'][0]"]
     yield print, (types.SimpleNamespace(inner=lock),), {}, ["argument 1.inner"]
     yield (lambda x=lock: x), (), {}, ["a default of messages.<locals>.<lambda>"]
-    yield (lambda: own), (), {}, ["'own'", "module 'made_up' cannot be imported in the guest: it was made by no file"]
+    yield (lambda: own), (), {}, ["'own'", "module 'made_up' cannot be imported in the guest: it has no file"]
     yield (lambda: sys.modules[__name__]), (sys.modules["__main__"],), {}, ["argument 1", "__main__"]
     yield (i for i in ()).__next__, (), {}, ["generator"]
     yield open, (sys.__stderr__,), {}, ["argument 1", "TextIOWrapper"]
@@ -313,8 +315,8 @@ def home(tmp_path, monkeypatch):
 def test_home_is_not_shown_because_python_was_started_in_it(home, monkeypatch):
     project = home / "project"
     project.mkdir()
-    for folder in ("", str(home), str(home.parent), "/", "/tmp", str(project)):
-        monkeypatch.syspath_prepend(folder)
+    for directory in ("", str(home), str(home.parent), "/", "/tmp", str(project)):
+        monkeypatch.syspath_prepend(directory)
     monkeypatch.chdir(home)
     shown = Interpreter()
     assert str(project) in shown.ro and str(project) in shown.path
@@ -323,7 +325,7 @@ def test_home_is_not_shown_because_python_was_started_in_it(home, monkeypatch):
     assert str(home) in shown.hidden and is_too_much(os.path.realpath(os.path.expanduser("~")))
 
 
-def test_module_in_a_hidden_folder_goes_by_value(home, monkeypatch):
+def test_module_in_a_hidden_directory_goes_by_value(home, monkeypatch):
     (home / "brig_hidden_tools.py").write_text("DEEP = 4\ndef work(n):\n    return n * DEEP\n")
     monkeypatch.syspath_prepend(str(home))
     import brig_hidden_tools
@@ -333,7 +335,7 @@ def test_module_in_a_hidden_folder_goes_by_value(home, monkeypatch):
         job = pack(brig_hidden_tools.work, (2,), {}, hidden)
         function, args, _ = _guest.load(job)
         assert function(*args) == 8 and function is not brig_hidden_tools.work
-        with pytest.raises(NotSendable, match="is in no folder of sys.path that is shown"):
+        with pytest.raises(NotSendable, match="is not in a directory of sys.path that the guest sees"):
             pack(lambda: brig_hidden_tools.work(1), (), {}, hidden)
         named = Interpreter([home])
         assert named.imports("brig_hidden_tools") and str(home) in named.ro
@@ -341,7 +343,7 @@ def test_module_in_a_hidden_folder_goes_by_value(home, monkeypatch):
         del sys.modules["brig_hidden_tools"]
 
 
-def test_paths_name_the_folders_instead(tmp_path, monkeypatch):
+def test_paths_name_the_directories_instead(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "sub").mkdir()
     os.symlink(tmp_path / "sub", tmp_path / "link")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is shipped: the wheel, and what the extension needs and shows."""
 import os
 import platform
@@ -14,8 +15,8 @@ import brig
 EXTENSION = os.path.join(PACKAGE, "brig", "_brig.abi3.so")
 
 
-def make_wheel(folder):
-    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "wheel"), os.path.dirname(PACKAGE), folder],
+def make_wheel(directory):
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "wheel"), os.path.dirname(PACKAGE), directory],
                           capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

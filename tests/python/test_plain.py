@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plain calls (_plain.h): functions that the guest has, with arguments and values without a structure. What is
 not plain goes the other way, and nobody sees a difference but by the time that it takes.
 
@@ -101,7 +102,7 @@ def test_a_function_that_was_replaced(monkeypatch):
 
 
 def test_a_function_of_a_module_that_the_guest_does_not_have(tmp_path, monkeypatch):
-    """The module's folder is nowhere that the guest looks."""
+    """The module's directory is nowhere that the guest looks."""
     (tmp_path / "far_away.py").write_text("def near():\n    return 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     names = Names(Interpreter(paths=[]))

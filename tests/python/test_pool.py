@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.Pool: so many at once, in order, across threads and event loops."""
 import asyncio
 import threading
@@ -13,17 +14,17 @@ from brig import _pool
 class Gate:
     """Guests that wait for a file: the test says when they end."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, directory):
+        self.directory = directory
 
     def command(self, name):
         return f"echo > {name}.in; until [ -e {name}.go ] || [ -e all.go ]; do sleep 0.02; done"
 
     def entered(self):
-        return sorted(path.stem for path in self.folder.glob("*.in"))
+        return sorted(path.stem for path in self.directory.glob("*.in"))
 
     def open(self, name):
-        (self.folder / f"{name}.go").touch()
+        (self.directory / f"{name}.go").touch()
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
+# SPDX-License-Identifier: MIT
 """brig.run(): what goes in, what comes out, and what is raised."""
+import asyncio
 import dataclasses
 import datetime
 import json
@@ -6,11 +8,13 @@ import os
 import pickle
 import signal
 import subprocess
+import sys
+import textwrap
 import threading
 import time
 
 import pytest
-from conftest import ROOT, system
+from conftest import PACKAGE, ROOT, system
 
 import brig
 
@@ -33,6 +37,23 @@ def test_ok(guest):
     assert result.isolation.tier and result.isolation.layers and result.id.startswith("r")
 
 
+def test_review_u4_hints_name_keywords(guest, tmp_path):
+    """What would show it, as it is written here; nothing after success."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "data").write_text("x")
+    guest = {**guest, "workdir": str(tmp_path / "work")}
+    result = brig.run(["cat", str(tmp_path / "data")], **guest)
+    assert result.hints == (f'{tmp_path}/data exists, but the command cannot see it. ro=["{tmp_path}/data"] shows it.',)
+    assert brig.run(["cat", str(tmp_path / "data")], ro=[str(tmp_path / "data")], **guest).hints == ()
+
+
+def test_review_u1_hint_that_what_is_written_is_lost(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    hint, = brig.run(["true"]).hints
+    assert str(tmp_path) in hint and "workdir= names it" in hint and "is lost" in hint
+
+
 def test_result_is_frozen_and_pickles(guest):
     result = brig.run("echo hi", labels={"job": "17"}, **guest)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -41,7 +62,7 @@ def test_result_is_frozen_and_pickles(guest):
     assert again == result and again.to_dict() == result.to_dict() and again.labels == {"job": "17"}
 
 
-@pytest.mark.parametrize("text", ["plain", "\\303\\244", "\\377\\0", "", "\\355\\240\\200"])
+@pytest.mark.parametrize("text", ["plain", "\\303\\244", "\\377\\0", "", "\\355\\240\\200", "caf\\351 \\342\\202 ok \\\\"])
 def test_to_dict_is_the_json_of_the_command(guest, text):
     guest_code = f"printf '{text}'; exit 3"
     ours = brig.run(guest_code, labels={"a": "b"}, **guest).to_dict()
@@ -78,15 +99,71 @@ def test_result_channel_that_python_cannot_read(guest):
         assert result.ok and (result.output is not None or result.output_error)
 
 
+BODIES = {
+    "escapes": lambda: b'["' + b"\\\\" * (8 << 20) + b'"]',
+    "strings": lambda: b"[" + b",".join([b'""'] * (5 << 20)) + b"]",
+    "objects": lambda: b"[" + b",".join([b'{"":0}'] * 999_000) + b"]",
+}
+
+
+@pytest.mark.measured
+@pytest.mark.parametrize("body", BODIES.values(), ids=list(BODIES))
+def test_review_d5_a_result_of_16_mb_costs_at_most_256_mb(guest, tmp_path, body):
+    """By the peak of a process that does nothing else. It was a gigabyte."""
+    (tmp_path / "body").write_bytes(body())
+    look = textwrap.dedent("""
+        import sys
+        from brig._result import read_json
+        from brig._value import decode
+        def peak():
+            return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+        sent = open(sys.argv[1], "rb").read()
+        open("/proc/self/clear_refs", "w").write("5")
+        before = peak()
+        try:
+            decode(read_json(sent))
+        except ValueError as error:
+            assert "values" in str(error)
+        print(peak() - before)
+    """)
+    done = subprocess.run([sys.executable, "-c", look, tmp_path / "body"], capture_output=True, check=True,
+                          env={**os.environ, "PYTHONPATH": PACKAGE})
+    assert int(done.stdout) < 256 << 10
+
+
+def test_review_d5_digits_are_bounded_also_where_a_program_took_pythons_limit_away(guest):
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        send = "import os; t = b'[%b]' % (b'9' * 100_000); os.write(3, b'%d\\n%b' % (len(t), t))"
+        result = brig.run(["python3", "-c", send], channel=True, **guest)
+    finally:
+        sys.set_int_max_str_digits(limit)
+    assert result.output is None and "digits" in result.output_error
+
+
 def test_no_capture(guest):
     result = brig.run("echo hi", capture=False, **guest)
     assert result.stdout is None and result.stdout_text == "" and result.to_dict()["stdout"] is None
 
 
 def test_secrets_are_hidden(guest):
-    result = brig.run("echo password=hunter22", **guest)
+    result = brig.run("echo password=hunter22", redact=True, **guest)
     assert b"hunter22" not in result.stdout and result.redacted == 1
     assert b"hunter22" in brig.run("echo password=hunter22", redact=False, **guest).stdout
+
+
+def test_review_u8_the_caller_gets_the_bytes_as_they_are(guest):
+    """Graders compare them. A pattern, or a set, means that something is to be hidden."""
+    async def later():
+        return await brig.aio.run("cat", input=text, **guest)
+    text = "password=hunter22 token=abc123def456 --sort-key=COLUMN\n"
+    for result in (brig.run("cat", input=text, **guest), brig.start("cat", input=text, **guest).wait(20), asyncio.run(later())):
+        assert (result.stdout, result.redacted) == (text.encode(), 0)
+    assert brig.Pool(1).run("cat", input=text, **guest).stdout == text.encode()
+    hidden = brig.run("cat", input="id 12-345 password=hunter22", redact_pattern=[r"\d\d-\d{3}"], **guest)
+    assert hidden.stdout == b"id [redacted:pattern-1] password=[redacted:password]"
+    assert brig.run("cat", input="x password=hunter22", redact_set="tokens", **guest).stdout == b"x password=hunter22"
 
 
 # ---- what goes in ----
@@ -111,11 +188,11 @@ def test_input_and_stdin_are_one(guest):
         brig.run(["cat"], input=b"x", stdin="/etc/passwd", **guest)
 
 
-def test_cwd_is_the_work_folder(guest, tmp_path):
-    folder = tmp_path / "work"
-    folder.mkdir()
-    result = brig.run("pwd; echo made > here", cwd=folder, **guest)
-    assert result.stdout_text.strip() == str(folder) and (folder / "here").read_text() == "made\n"
+def test_cwd_is_the_work_directory(guest, tmp_path):
+    directory = tmp_path / "work"
+    directory.mkdir()
+    result = brig.run("pwd; echo made > here", cwd=directory, **guest)
+    assert result.stdout_text.strip() == str(directory) and (directory / "here").read_text() == "made\n"
     with pytest.raises(brig.RefusedError, match="does not exist"):
         brig.run("true", cwd=tmp_path / "none")
 
@@ -137,8 +214,13 @@ def test_sizes(guest, value):
     assert brig.run("true", memory=value, **guest).limits.memory_bytes == 64 << 20
 
 
+@pytest.mark.cgroup("it keeps this limit")
+def test_small_number_of_processors_keeps_its_places(guest):
+    assert brig.run("true", cpus=0.25, **guest).limits.cpus == 0.25
+
+
 def test_small_numbers_keep_their_places(guest):
-    assert brig.run("true", cpus=0.25, timeout=1.000001, **guest).limits.cpus == 0.25
+    assert brig.run("true", timeout=1.000001, **guest).limits.timeout_seconds == 1.000001
     assert brig.run("true", kill_after=1e-3, **guest).limits.kill_after_seconds == 0.001
     assert brig.run("true", timeout=datetime.timedelta(milliseconds=1500, microseconds=1),
                     **guest).limits.timeout_seconds == 1.500001
@@ -165,11 +247,13 @@ def test_every_key_of_the_table_is_a_keyword(guest, tmp_path):
         "memory": "64M", "cpus": 1, "cpu_priority": "low", "pids": 20, "timeout": 5, "kill_after": 1, "cpu_time": 5, "output": 1000,
         "result_size": "1M", "on_output_limit": "truncate", "on_pids_limit": "fail", "open_files": 64,
         "file_size": "1M", "workdir": str(tmp_path), "ro": ["/usr"], "rw": str(tmp_path), "tmpfs": "/scratch:1M",
-        "view": "minimal", "env": guest["env"], "env_file": tmp_path / "env", "network": "none",
+        "view": "minimal", "isolation": "cell", "env": guest["env"], "env_file": tmp_path / "env", "network": "none",
         "stdin": tmp_path / "in", "channel": False, "redact": True, "redact_set": "tokens",
-        "redact_pattern": ["badge-[0-9]+"], "labels": {"a": 1}, "require": ["seccomp"],
+        "redact_pattern": ["badge-[0-9]+"], "labels": {"a": 1}, "require": ["seccomp"], "isolation": "cell",
     }
     assert set(values) == set(brig.KEYS), "a key of the table has no value here"
+    if not system.has_cgroup():
+        values |= {"cpus": "unlimited", "cpu_priority": "normal", "on_pids_limit": "kill"}
     result = brig.run("echo badge-17 $FROM_FILE; cat", **values)
     assert result.ok and result.stdout_text.endswith(" 1\ntext") and b"badge-17" not in result.stdout
     for name, value in values.items():
@@ -178,6 +262,27 @@ def test_every_key_of_the_table_is_a_keyword(guest, tmp_path):
 
 
 # ---- what is raised ----
+
+def test_review_e1_paths_in_pairs(tmp_path):
+    """A mapping lost its values, and a colon in a name had a meaning."""
+    odd = tmp_path / "..:" / "x"
+    odd.mkdir(parents=True)
+    (odd / "kept").write_text("kept")
+    for entries in ({odd: "/shown"}, {str(odd): "/shown"}, [(odd, "/shown")], [(os.fsencode(odd), b"/shown")]):
+        assert brig.run(["cat", "/shown/kept"], ro=entries).stdout == b"kept"
+        assert brig.run(["touch", "/shown/new"], rw=entries).ok
+    assert brig.run(["cat", odd / "kept"], ro=[(odd, None)]).stdout == b"kept"
+    assert brig.run(["cat", "/a/kept", "/b/kept"], ro=[f"{tmp_path}/..:/x:/a", (odd, "/b")]).stdout == b"keptkept"
+    with pytest.raises(brig.RefusedError, match="two things"):
+        brig.run("true", rw=odd)
+    for size in ("1M", 1 << 20):
+        assert brig.run("df -k --output=size /memory", tmpfs={"/memory": size}).stdout.split()[-1] == b"1024"
+    for wrong in ([("/usr",)], [("/usr", "/x", "/y")], [("/usr", 5)], [5]):
+        with pytest.raises(TypeError, match="^ro: "):
+            brig.run("true", ro=wrong)
+    with pytest.raises(TypeError, match="^env_file: dict"):
+        brig.run("true", env_file={"a": "b"})
+
 
 def test_unknown_keyword_names_the_close_ones():
     with pytest.raises(TypeError, match="'memroy' is no setting.*did you mean memory"):
@@ -352,3 +457,24 @@ next(iter(run))
 def test_version_is_the_project_s():
     with open(os.path.join(ROOT, "meson.build"), encoding="utf-8") as file:
         assert f"version: '{brig.__version__}'" in file.read()
+
+
+# ---- the caller's own interpreter ----
+
+def test_review_u5_interpreter_outside_of_the_system(guest, tmp_path):
+    """By its path and by PATH; in a pool, whose cells have no tool chain, as well."""
+    venv, work = tmp_path / "venv", tmp_path / "work"
+    work.mkdir()
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
+    code = "import sys; print(sys.prefix)"
+    guest = {**guest, "workdir": str(work)}
+    assert brig.run([str(venv / "bin/python3"), "-c", code], **guest).stdout_text.strip() == str(venv)
+    path = f"{venv}/bin:/usr/bin:/bin"
+    with_path = {**guest, "env": {**guest["env"], "PATH": path}}
+    assert brig.run(["python3", "-c", code], **with_path).stdout_text.strip() == str(venv)
+    with brig.Pool(1, warm=1, **guest) as pool:
+        result = pool.run([str(venv / "bin/python3"), "-c", code])
+        assert result.stdout_text.strip() == str(venv) and not result.isolation.warm
+        result = pool.run(["true"])
+        assert result.ok and result.isolation.warm
+        assert not pool.run(["test", "-e", str(venv)]).ok

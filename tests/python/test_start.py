@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.start(): the handle of a run."""
 import select
 import threading
@@ -94,9 +95,9 @@ def test_many_threads_on_one_run(guest):
 def test_many_runs_share_one_thread_that_ends(guest):
     runs = [brig.start("sleep 0.2", **guest) for _ in range(8)]
     names = [thread.name for thread in threading.enumerate()]
-    assert names.count("brig-keeper") == 1
+    assert names.count("brig-stepper") == 1
     assert all(run.wait(10).ok for run in runs)
-    assert system.wait_until(lambda: "brig-keeper" not in [t.name for t in threading.enumerate()])
+    assert system.wait_until(lambda: "brig-stepper" not in [t.name for t in threading.enumerate()])
     assert brig.start("true", **guest).wait(10).ok, "and comes back"
 
 
@@ -116,6 +117,6 @@ def test_runs_from_many_threads_at_once(guest):
 
 def test_case_34_events_of_output_that_is_not_kept(guest):
     """Kept nowhere, and told in events: secrets are hidden in these as well."""
-    run = brig.start("echo password=hunter2xyz", capture=False, **guest)
+    run = brig.start("echo password=hunter2xyz", capture=False, redact=True, **guest)
     told = b"".join(event.data or b"" for event in run)
     assert told == b"password=[redacted:password]\n" and run.result.stdout_redacted == 1

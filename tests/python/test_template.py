@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: MIT
 """brig.Template: functions of this program in guests. CASES 25 to 30 by their numbers.
 
 Functions in the tests themselves go by value; those of guest_tools.py by reference.
 """
 import asyncio
 import functools
+import json
 import os
 import pickle
 import posixpath
@@ -72,10 +74,10 @@ FORGED = b'31\n{"status":"success","output":1}'
     (FORGED, False, "more was sent after the result"),
     (FORGED[:20], True, "only a part of the result was sent"),
     (FORGED + FORGED, True, "more was sent after the result"),
-    (b"2\n{}", True, "no result of a function"),
-    (b"0\n", True, "no result of a function"),
+    (b"2\n{}", True, "not the result of a function"),
+    (b"0\n", True, "not the result of a function"),
     (b'9\n{"status"', True, "not JSON"),
-    (b'50\n{"status":"success","output":{"$":"pickle","a":1}}', True, "'pickle' is no type of a result"),
+    (b'50\n{"status":"success","output":{"$":"pickle","a":1}}', True, "'pickle' is not a type of a result"),
 ], ids=["junk", "before", "half", "twice", "empty", "nothing", "no-json", "tag"])
 def test_case_26_forged_results_are_refused(template, sent, ends, words):
     def forge():
@@ -85,6 +87,56 @@ def test_case_26_forged_results_are_refused(template, sent, ends, words):
         return 2
     kind, error = failure(template.try_call(forge))
     assert kind == "bad_result" and words in error
+
+
+def send_and_exit(envelope):
+    """The guest's own words on its channel, and nothing else."""
+    sent = json.dumps(envelope).encode()
+    sent = b"%d\n%b" % (len(sent), sent)
+    while sent:
+        sent = sent[os.write(CHANNEL, sent):]
+    os._exit(0)
+
+
+KINDS = ("signal", "timeout", "memory_limit", "pids_limit", "output_limit", "cpu_limit", "cancelled", "no_result", "bad_result",
+         "template", "", None, 1, ["template"], {"template": 1})
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_review_e7_a_guest_cannot_forge_a_kind_that_is_brigs(template, monkeypatch, kind):
+    """Least of all one that makes the caller look whether the template has ended, and wait for that."""
+    looks = []
+    monkeypatch.setattr(template._backend, "why_it_ended", lambda: looks.append(1))
+    outcome = template.try_call(send_and_exit, {"status": "error", "error": "x", "metadata": {"kind": kind}})
+    assert failure(outcome) == ("raised", "x") and not looks
+
+
+def test_review_e7_the_loop_goes_on_whatever_a_guest_says(template):
+    """It turns at least every 300 ms (it stood still for a second)."""
+    async def longest():
+        pauses, over = [], False
+
+        async def watch():
+            while not over:
+                last = time.monotonic()
+                await asyncio.sleep(0.005)
+                pauses.append(time.monotonic() - last)
+        watching = asyncio.create_task(watch())
+        outcome = await template.atry_call(send_and_exit, {"status": "error", "error": "x", "metadata": {"kind": "template"}})
+        over = True
+        await watching
+        return outcome.kind, max(pauses)
+    kind, most = asyncio.run(longest())
+    assert kind == "raised" and most < 0.3 * system.SLOW
+
+
+def test_review_e7_texts_of_a_guest_are_cut(template):
+    """It cuts them itself, as long as it is the one that brig started."""
+    long = "a" * (1 << 20)
+    outcome = template.try_call(send_and_exit, {"status": "error", "error": long, "metadata": {"kind": "raised", "type": long, "traceback": long}})
+    assert outcome.kind == "raised"
+    for text in (outcome.error, outcome.type, outcome.traceback):
+        assert text.startswith("aaa") and text.endswith(" ...") and len(text) < 70_000
 
 
 def test_case_27_the_caller_unpickles_nothing(template, monkeypatch):
@@ -252,7 +304,7 @@ def test_nothing_of_a_call_is_left_for_the_next(template):
     assert template.call(look) == ([False, False, False], None)
 
 
-def test_the_caller_s_folders_and_secrets_are_not_there(template, tmp_path, monkeypatch):
+def test_the_caller_s_directories_and_secrets_are_not_there(template, tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET_OF_CALLER", "x")
     (tmp_path / "mine").write_text("x")
     package = os.path.dirname(brig.__file__)
@@ -261,10 +313,10 @@ def test_the_caller_s_folders_and_secrets_are_not_there(template, tmp_path, monk
     def look(*paths):
         seen = [os.path.exists(path) for path in paths]
         wrote = []
-        for folder in (package, tools, "/usr/lib", "/"):
+        for directory in (package, tools, "/usr/lib", "/"):
             try:
-                open(os.path.join(folder, "brig-left"), "w").close()
-                wrote.append(folder)
+                open(os.path.join(directory, "brig-left"), "w").close()
+                wrote.append(directory)
             except OSError:
                 pass
         return seen, wrote, "SECRET_OF_CALLER" in os.environ, sorted(os.listdir("/proc/self/fd"))
@@ -273,7 +325,7 @@ def test_the_caller_s_folders_and_secrets_are_not_there(template, tmp_path, monk
     assert open_files[:4] == ["0", "1", "2", "3"] and len(open_files) <= 5
 
 
-def test_work_folder_and_stdin(guest, tmp_path):
+def test_work_directory_and_stdin(guest, tmp_path):
     def work():
         with open("made", "w") as file:
             file.write(sys.stdin.read() + os.getcwd())
@@ -281,27 +333,27 @@ def test_work_folder_and_stdin(guest, tmp_path):
     assert (tmp_path / "made").read_text() == str(tmp_path)
 
 
-def test_all_of_the_host_with_a_work_folder_in_memory(guest, tmp_path):
-    """The folders above one that is below /tmp are made anew in each call."""
+def test_all_of_the_host_with_a_work_directory_in_memory(guest, tmp_path):
+    """The directories above one that is below /tmp are made anew in each call."""
     with brig.Template(view="host", cwd=tmp_path, **guest) as template:
         assert template.call(os.getcwd) == str(tmp_path)
         template.call(lambda: (open("left", "w").close(), open("/tmp/left", "w").close()) and None)
         assert template.call(os.path.exists, "left") and not template.call(os.path.exists, "/tmp/left")
 
 
-def test_a_folder_in_memory_that_a_call_could_move_is_refused(guest, tmp_path):
+def test_a_directory_in_memory_that_a_call_could_move_is_refused(guest, tmp_path):
     """It would choose what the next call mounts its own over."""
     (tmp_path / "above" / "in_memory").mkdir(parents=True)
     with pytest.raises(brig.RefusedError, match="which a call could change"):
         brig.Template(view="host", rw=[tmp_path], tmpfs=[f"{tmp_path}/above/in_memory:1M"], **guest)
 
 
-def test_more_folders_below_tmp_than_a_call_can_have_are_refused(guest, tmp_path):
-    folders = [tmp_path / str(number) for number in range(40)]
-    for folder in folders:
-        folder.mkdir()
-    with pytest.raises(brig.RefusedError, match="more than 32 folders"):
-        brig.Template(ro=folders, parked=0, **guest)
+def test_more_directories_below_tmp_than_a_call_can_have_are_refused(guest, tmp_path):
+    directories = [tmp_path / str(number) for number in range(40)]
+    for directory in directories:
+        directory.mkdir()
+    with pytest.raises(brig.RefusedError, match="more than 32 directories"):
+        brig.Template(ro=directories, parked=0, **guest)
 
 
 def test_a_fork_of_the_function_sends_nothing(template):
@@ -350,12 +402,12 @@ def test_settings_are_checked_when_a_template_is_made(guest):
     with pytest.raises(brig.UsageError, match='timeout: "soon" is not a number'):
         brig.Template(timeout="soon")
     for name in ("channel", "stdin", "input", "check", "capture"):
-        with pytest.raises(TypeError, match=f"'{name}' is the template's own"):
+        with pytest.raises(TypeError, match=f"'{name}' is set by the template itself"):
             brig.Template(**{name: "x"})
     with pytest.raises(ValueError, match="max_concurrent: 0 is less than 1"):
         brig.Template(max_concurrent=0)
     template = brig.Template(**guest)
-    with pytest.raises(TypeError, match="'network' is no limit"):
+    with pytest.raises(TypeError, match="'network' is not a limit"):
         template.with_limits(network="host")
     with pytest.raises(TypeError, match="did you mean timeout"):
         template.with_limits(timeuot=3)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The process behind a Template: what a call shares with it and what not, its death and that of
 others, and that nothing is left, however it ends."""
 import asyncio
@@ -27,6 +28,15 @@ def template(guest):
 def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
         return [int(child) for child in children.read().split()]
+
+
+def first_child_of(pid):
+    """Of an init, the guest: a call that is made ahead while the test looks has none yet."""
+    ends = time.monotonic() + 10 * system.SLOW
+    while not children_of(pid):
+        assert time.monotonic() < ends, f"{pid} has no child"
+        time.sleep(0.001)
+    return children_of(pid)[0]
 
 
 def template_pid(template):
@@ -78,7 +88,7 @@ def test_descriptors_of_the_template_are_not_the_calls(tmp_path, guest):
     def look():
         return sorted(int(name) for name in os.listdir("/proc/self/fd"))
     with brig.Template(preload=["opens"], paths=[tmp_path], **guest) as template:
-        # Its streams, the result channel, and the folder that is listed.
+        # Its streams, the result channel, and the directory that is listed.
         assert list(template.call(look)) == [0, 1, 2, 3, 4]
 
 
@@ -111,18 +121,18 @@ def test_memory_that_calls_would_share_is_refused(tmp_path, guest):
             brig.Template(preload=["json", f"shares{number}"], paths=[tmp_path], **guest)
 
 
-def test_a_folder_that_was_replaced_is_not_taken_for_the_new_one(tmp_path, guest):
+def test_a_directory_that_was_replaced_is_not_taken_for_the_new_one(tmp_path, guest):
     """A template goes on in the one that it was started with, which nobody looks at any more."""
-    folder = tmp_path / "work"
+    directory = tmp_path / "work"
     for parked in (0, 1):
-        folder.mkdir()
-        with brig.Template(cwd=folder, parked=parked, **guest) as template:
+        directory.mkdir()
+        with brig.Template(cwd=directory, parked=parked, **guest) as template:
             template.call(lambda: open("first", "w").close())
-            folder.rename(tmp_path / f"old{parked}")
-            folder.mkdir()
+            directory.rename(tmp_path / f"old{parked}")
+            directory.mkdir()
             with pytest.raises(brig.RefusedError, match="work: was replaced since the template was started"):
                 template.call(lambda: open("second", "w").close())
-            folder.rmdir()
+            directory.rmdir()
         assert os.listdir(tmp_path / f"old{parked}") == ["first"]
 
 
@@ -180,7 +190,7 @@ def test_calls_ahead_are_taken_and_renewed(guest):
 def test_a_call_ahead_that_was_killed_is_not_used(guest, who):
     with brig.Template(parked=2, **guest) as template:
         for init in children_of(template_pid(template)):
-            pid = init if who == "init" else children_of(init)[0]
+            pid = init if who == "init" else first_child_of(init)
             os.kill(pid, signal.SIGKILL)
             while os.path.exists(f"/proc/{pid}"):
                 time.sleep(0.001)
@@ -286,6 +296,7 @@ def test_a_result_of_too_many_values_is_refused(guest):
         assert len(template.call(lambda: "a,[{\"" * 800_000)) == 4_000_000
 
 
+@pytest.mark.root("mounts over /etc; in a user namespace for that there is no template")
 def test_operators_maxima_hold_for_a_template_too(tmp_path, guest):
     """It has no timeout of its own, unless the operator has set one: then it has that."""
     limits = tmp_path / "limits.json"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig.tool and brig.ToolHost: what an agent may call, and what it is told."""
 import asyncio
 import functools
@@ -64,19 +65,19 @@ def test_list_tools_by_a_text():
 def test_what_is_no_tool_is_refused():
     def positional(a, /): ...
     def many(*args): ...
-    for function, words in ((positional, "has no name"), (many, "has no name"), (lambda: 1, "'<lambda>' is no name of a tool"),
-                            (functools.partial(len), "is no name of a tool")):
+    for function, words in ((positional, "cannot be passed by name"), (many, "cannot be passed by name"), (lambda: 1, "'<lambda>' is not a tool name"),
+                            (functools.partial(len), "is not a tool name")):
         with pytest.raises(brig.UsageError, match=words):
             brig.ToolHost([function])
-    with pytest.raises(brig.UsageError, match="there is a tool 'plain' already"):
+    with pytest.raises(brig.UsageError, match="there already is a tool 'plain'"):
         brig.ToolHost([plain, plain])
     with pytest.raises(TypeError, match="int cannot be called"):
         brig.ToolHost([3])
     with pytest.raises(TypeError, match="'timeuot' is no setting of a run; did you mean timeout"):
         brig.tool(timeuot=3)
-    with pytest.raises(TypeError, match="'network' is no limit"):
+    with pytest.raises(TypeError, match="'network' is not a limit"):
         brig.tool(network="host")
-    with pytest.raises(TypeError, match="memory: the template is given"):
+    with pytest.raises(TypeError, match="memory: set these on the template"):
         brig.ToolHost(template=brig.Template(), memory="1G")
 
 
@@ -102,7 +103,7 @@ def test_call_gives_a_result(host):
     ("typed", {"count": 1, "cuont": 2}, "typed: arguments: /cuont: no such parameter (there are: count, names, kind)"),
     ("typed", {"count": 1, "names": ["a", 2]}, "typed: arguments: /names/1: 2 is no text"),
     ("typed", {"count": 1, "kind": "c"}, "typed: arguments: /kind: 'c' is none of 'a', 'b'"),
-    ("typed", [1], "typed: arguments: list is no object"),
+    ("typed", [1], "typed: arguments: list is not an object"),
 ])
 def test_arguments_that_do_not_fit_start_nothing(host, name, arguments, words):
     def typed(count: int, names: list[str] = [], kind: typing.Literal["a", "b"] = "a"): ...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`brig batch` for the tests of it: started, fed, and its results read."""
 import json
 import os

@@ -1,13 +1,14 @@
-"""What every system test uses: brig as a real process, and a check that nothing survives.
+# SPDX-License-Identifier: MIT
+"""Fixtures of the system tests: brig as a real process, and a check that no process or cgroup survives.
 
 The binary is $BRIG (default: build/brig). Each test gets a token that is put into the guest's
 environment; when the test ends, no process on the machine may carry it, and no cgroup of the brig
 processes that the test started may be left.
 
-Tests wait for events, never for time to pass. Where a limit on time is what is tested, it is
-multiplied by SLOW.
+Tests wait for events, never for time to pass. A time limit that is under test is multiplied by SLOW.
 """
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -40,10 +41,16 @@ PYTHON_TIME = 0.7 + 0.3 * SLOW
 # A guest in Python: isolated from the caller's settings, and quick to start.
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
-# Runs a command where no namespace can be made, as in many containers: brig is degraded there.
-CONFINED = [sys.executable, "-I", "-S", os.path.join(ROOT, "tests", "probes", "confine.py")]
+# Runs a command where no namespace can be made, as in many containers: brig refuses there, unless it was asked to
+# run with less. As text and not as a file: an ordinary user cannot read a checkout that is in the home of root.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "probes", "confine.py"), encoding="ascii") as source:
+    CONFINED = [sys.executable, "-I", "-S", "-c", source.read()]
+DEGRADED = [*CONFINED, "env", "BRIG_ISOLATION=auto"]
 needs_confine = pytest.mark.skipif(platform.machine() != "x86_64",
                                    reason="the filter of confine.py is for x86-64")
+
+# For what strace looks at: the sanitizer's search for leaks cannot be done there.
+TRACED = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
 
 # A shell guest that is hard to get rid of: a process in a session of its own, its parent gone,
 # SIGTERM ignored by it and by the main process. Prints the pid of that process, as it is in the
@@ -51,9 +58,35 @@ needs_confine = pytest.mark.skipif(platform.machine() != "x86_64",
 STUBBORN = "trap '' TERM; setsid sh -c 'sleep 300 & echo $!'; "
 
 
+# Before a command that mounts something: a mount namespace, which an ordinary user has in a user namespace only.
+IS_ROOT = os.geteuid() == 0
+MOUNTS = ["unshare", "-m"] if IS_ROOT else ["unshare", "-r", "-m"]
+
+# How many inits of a run processes_with() finds: root alone may read the environment of one.
+INITS_SEEN = 1 if IS_ROOT else 0
+
+
+@functools.cache
+def has_cgroup():
+    """Does brig find a cgroup that it may write? As root it has to; an ordinary user has one where one was delegated."""
+    return IS_ROOT or subprocess.run([BRIG, "run", "-q", "--isolation", "auto", "--require", "cgroup", "--", "true"], cwd="/", check=False,
+                                     stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * SLOW).returncode == 0
+
+
+def skip_what_needs_more(item):
+    """As root every test runs. As an ordinary user, one marked root("why") does not, nor one marked cgroup("why") where there is
+    no cgroup."""
+    for name, need, missing in (("root", "root", not IS_ROOT), ("cgroup", "a cgroup", not has_cgroup())):
+        for mark in item.iter_markers(name):
+            why, = mark.args
+            if missing:
+                item.add_marker(pytest.mark.skip(reason=f"optional: needs {need}: {why}"))
+
+
 def pytest_collection_modifyitems(items):
     """No test hangs: each gets a limit of its own unless it has set one."""
     for item in items:
+        skip_what_needs_more(item)
         if not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(90 * SLOW))
 
@@ -154,8 +187,8 @@ def groups_of(makers):
             return makers.get(parts[2]) == parts[3]
         return parts[0] == "brig-supervisor" and parts[-1] in makers
 
-    return [os.path.join(root, name) for root, folders, _ in os.walk("/sys/fs/cgroup")
-            for name in folders if is_theirs(name)]
+    return [os.path.join(root, name) for root, directories, _ in os.walk("/sys/fs/cgroup")
+            for name in directories if is_theirs(name)]
 
 
 def wait_until(condition, seconds=5.0):
@@ -201,8 +234,8 @@ class Brig:
 
     def start(self, *args, verb="run", before=(), **kw):
         """A Popen of `brig VERB ARGS`; stdout and stderr are pipes unless said otherwise. `before`
-        is a command that executes brig: setpriv, unshare, ... The current folder, and so the work
-        folder, is the test's own: guests can leave something in it."""
+        is a command that executes brig: setpriv, unshare, ... The current directory, and so the work
+        directory, is the test's own: guests can leave something in it."""
         kw.setdefault("cwd", self.tmp)
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
@@ -301,9 +334,9 @@ def clean_up(pids, groups):
     if groups:
         wait_until(lambda: not any(map(is_alive, pids)), 1)
     for group in groups:
-        for folder, _, _ in os.walk(group, topdown=False):
+        for directory, _, _ in os.walk(group, topdown=False):
             with contextlib.suppress(OSError):
-                os.rmdir(folder)
+                os.rmdir(directory)
 
 
 @pytest.fixture
@@ -314,11 +347,17 @@ def brig(tmp_path):
     brig.assert_nothing_is_left()
 
 
+@pytest.fixture
+def aside(tmp_path_factory):
+    """A directory that no guest sees. Without a cell, brig writes nothing of its own where the guest may write."""
+    return tmp_path_factory.mktemp("aside")
+
+
 @pytest.fixture(params=["cell", pytest.param("degraded", marks=needs_confine)])
 def tier(request):
     """What to put before brig to have its guests in a cell, or where no namespace can be made:
     there a guest is not alone with init, and still has no power over it."""
-    return [] if request.param == "cell" else CONFINED
+    return [] if request.param == "cell" else DEGRADED
 
 
 @pytest.fixture

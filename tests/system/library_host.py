@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A host process of libbrig, through ctypes: what an embedding program would be.
 
     library_host.py LIBRARY TOKEN row RUNS          one run after the other
@@ -22,7 +23,7 @@ WARM_UP = 50
 
 class Error(ctypes.Structure):
     _fields_ = [("fault", ctypes.c_int), ("errnum", ctypes.c_int), ("stage", ctypes.c_char_p),
-                ("text", ctypes.c_char * 512)]
+                ("key", ctypes.c_char_p), ("reserved", ctypes.c_void_p * 3), ("text", ctypes.c_char * 512)]
 
 
 class Library:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A client of `brig mcp` that speaks in raw lines."""
 import json
 import os

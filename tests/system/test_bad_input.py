@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whatever is malformed is refused in one line that names what is wrong and where, with the exit
 code that says whose fault it is; and nothing is started."""
 import json
@@ -229,8 +230,8 @@ def test_spec_on_stdin_is_named(refused):
 
 @pytest.mark.parametrize("option", ["--spec", "--metadata", "--env-file"])
 def test_file_that_cannot_be_read(refused, tmp_path, option):
-    (tmp_path / "folder").mkdir()
-    for path in (tmp_path / "absent", tmp_path / "folder"):
+    (tmp_path / "directory").mkdir()
+    for path in (tmp_path / "absent", tmp_path / "directory"):
         text = refused(2, option, path)
         assert str(path) in text and option.strip("-") in text
 
@@ -299,7 +300,7 @@ def test_stdin_that_cannot_be_read(refused, tmp_path):
 @pytest.mark.parametrize("option", ["--result", "--events"])
 @pytest.mark.parametrize("target", [
     "fd:57", "fd:0", "fd:", "fd:-1", "fd:x", "fd:1x", "fd:99999999999", "fd: 1", "",
-    "/no/such/folder/file", "/", "/dev/null/x",
+    "/no/such/directory/file", "/", "/dev/null/x",
 ])
 def test_target_that_cannot_be_written(refused, option, target):
     text = refused(2, option, target)
@@ -317,7 +318,7 @@ def test_target_descriptor_is_read_only(refused, option, flags):
 
 
 def test_target_is_a_link_to_nowhere(refused, tmp_path):
-    (tmp_path / "link").symlink_to("/no/such/folder/file")
+    (tmp_path / "link").symlink_to("/no/such/directory/file")
     assert str(tmp_path / "link") in refused(2, "--result", tmp_path / "link")
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a terminal shows of a batch while it runs."""
 import contextlib
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A batch that is started again: the journal, full disks, and what a job can do to its batch."""
 import json
 import os
@@ -8,7 +9,7 @@ import time
 
 import pytest
 from batch_frame import KILLS, batch, by_line, journal_of, results_of  # noqa: F401 (fixtures too)
-from conftest import BRIG, SLOW, WARM, finish, message, wait_until
+from conftest import BRIG, MOUNTS, SLOW, WARM, finish, message, wait_until
 
 pytestmark = pytest.mark.skipif(bool(WARM), reason="brig batch has no --warm")
 
@@ -29,11 +30,10 @@ def on_small_disk(batch, disk, shell):
     out = batch.tmp / "out"
     out.mkdir(exist_ok=True)
     script = f"mount -t tmpfs -o size=64k none {disk} && {{ {shell}; }}; code=$?; cp -a {disk}/. {out}; exit $code"
-    process = subprocess.Popen(["unshare", "-m", "sh", "-c", script], cwd=batch.tmp, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen([*MOUNTS, "sh", "-c", script], cwd=batch.tmp, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return finish(process), out
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
 def test_disk_full_under_the_output_leaves_whole_lines(batch):
     disk = batch.tmp / "disk"
     disk.mkdir()
@@ -45,7 +45,6 @@ def test_disk_full_under_the_output_leaves_whole_lines(batch):
     assert 5 < len(results) < 30
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk")
 def test_disk_full_under_the_journal_and_on_with_more_room(batch):
     disk = batch.tmp / "disk"
     disk.mkdir()
@@ -124,11 +123,11 @@ def test_a_file_that_is_no_journal_is_left_as_it_is(batch, content):
     assert journal.read_bytes() == content
 
 
-def test_links_folders_and_fifos_are_no_journals(batch):
+def test_links_directories_and_fifos_are_no_journals(batch):
     batch.write(batch.job("true"))
     (batch.tmp / "link").symlink_to(batch.tmp / "target")
     os.mkfifo(batch.tmp / "fifo")
-    for name, text in (("link", "is a link"), ("fifo", "is not a file"), (".", "Is a directory")):
+    for name, text in (("link", "is a symlink"), ("fifo", "is not a file"), (".", "Is a directory")):
         done = batch.run("--resume", batch.tmp / name)
         assert done.returncode == 125 and text in message(done)
     assert not (batch.tmp / "target").exists()
@@ -242,7 +241,7 @@ def test_killed_at_any_moment_each_job_has_one_result(batch):
 # ---- what a job can do to the batch ---------------------------------------------------------
 
 def test_a_job_cannot_add_jobs_of_its_own(batch, tmp_path_factory):
-    """The file of jobs may stand in the work folder: it was copied before the first one started."""
+    """The file of jobs may stand in the work directory: it was copied before the first one started."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "secret").write_text("topsecret")
     more = json.dumps({"view": "host", "rw": [str(outside)], "command": ["cat", str(outside / "secret")]})
@@ -263,7 +262,7 @@ def test_a_link_that_a_job_left_is_not_followed(batch, tmp_path_factory):
     done = batch.run("-j", "1")
     assert b"topsecret" not in done.stdout
     assert [r["status"] for r in results_of(done)] == ["exited", "error", "error"]
-    assert all("is a link" in r["notes"] for r in results_of(done)[1:])
+    assert all("is a symlink" in r["notes"] for r in results_of(done)[1:])
 
 
 def test_a_result_as_deep_as_may_be_is_whole_in_the_journal(batch):
@@ -277,7 +276,7 @@ def test_a_result_as_deep_as_may_be_is_whole_in_the_journal(batch):
 
 
 def test_what_the_machine_could_not_do_is_tried_again_at_a_resume(batch):
-    """An error of the line itself is a result for good; a folder that is missing now is not."""
+    """An error of the line itself is a result for good; a directory that is missing now is not."""
     batch.write(batch.job("true", workdir=str(batch.tmp / "later")), '{"command": ["true"], "memory": "lots"}')
     journal = batch.tmp / "journal"
     assert [r["status"] for r in by_line(batch.run("--resume", journal)).values()] == ["error", "error"]
@@ -293,7 +292,7 @@ def test_stdout_is_not_the_journal(batch):
     journal = batch.tmp / "journal"
     with open(journal, "ab") as out:
         done = batch.run("--resume", journal, stdout=out)
-    assert done.returncode == 2 and "where stdout goes" in message(done)
+    assert done.returncode == 2 and "is also the stdout" in message(done)
 
 
 def test_replay_to_a_pipe_that_does_not_wait(batch):
@@ -309,3 +308,50 @@ def test_replay_to_a_pipe_that_does_not_wait(batch):
         text = reader.read()
     process.communicate(timeout=20 * SLOW)
     assert process.returncode == 0 and len(results_of(text)) == 12
+
+
+# ---- what a job cannot forge ------------------------------------------------------------------
+
+@pytest.mark.parametrize("place", ["journal", "below/journal"])
+def test_review_e3_no_job_writes_the_journal(batch, place):
+    """As BATCH.md shows it, in the directory of the jobs: one forged that the other was done."""
+    journal = batch.tmp / place
+    journal.parent.mkdir(exist_ok=True)
+    forge = (f'sed "s/\\"line\\":1/\\"line\\":2/" {place} >fake; cat fake >>{place}; mv fake {place}; rm -f {place};'
+             f'mv below z; echo x >{place}; test -s {place}')
+    batch.write(batch.shell(forge, workdir=str(batch.tmp)), batch.shell("echo done >second", workdir=str(batch.tmp)))
+    with open(batch.tmp / "results", "ab") as results:
+        done = batch.run("-j", "1", "--resume", journal, stdout=results)
+    assert done.returncode == 0, done.stderr
+    assert [record["line"] for record in journal_of(journal)] == [1, 2]
+    assert (batch.tmp / "second").read_text() == "done\n"
+    assert len(results_of((batch.tmp / "results").read_bytes())) == 2
+
+
+def test_review_e3_a_journal_behind_a_planted_link_is_refused(batch, tmp_path_factory):
+    """Only the last part was looked at: a job turned its directory into a link to another one."""
+    outside = tmp_path_factory.mktemp("outside")
+    (batch.tmp / "out").mkdir()
+    batch.write(batch.shell(f"mv out away; ln -s {outside} out", workdir=str(batch.tmp)))
+    assert batch.run().returncode == 0 and (batch.tmp / "out").is_symlink()
+    done = batch.run("--resume", batch.tmp / "out" / "journal")
+    assert done.returncode == 125 and "is a symlink, or goes through one" in message(done)
+    assert not list(outside.iterdir())
+    (batch.tmp / "out").unlink()
+    (batch.tmp / "out").mkdir()
+    assert batch.run("--resume", batch.tmp / "out" / "journal").returncode == 0
+
+
+@pytest.mark.parametrize("of", ["job", "spec"])
+def test_review_e3_no_job_writes_the_env_file_that_it_shares(batch, of):
+    """The next job has its environment from the same file."""
+    (batch.tmp / "vars").write_text("A=kept\n")
+    shared = {"env_file": ["vars"]} if of == "job" else {}
+    spec = []
+    if of == "spec":
+        (batch.tmp / "spec.json").write_text(json.dumps({"env_file": ["vars"]}))
+        spec = ["--spec", batch.tmp / "spec.json"]
+    forge = "echo A=forged >vars; mv vars z; rm -f vars; echo A=forged >vars; echo mine >mine"
+    batch.write(batch.shell(forge, workdir=str(batch.tmp), **shared), batch.shell("echo $A", workdir=str(batch.tmp), **shared))
+    done = by_line(batch.run("-j", "1", *spec))
+    assert done[2]["stdout"] == "kept\n" and (batch.tmp / "mine").exists()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where a run's group goes on cgroup v2. Needs a machine with v2 and root: the virtual one."""
 import json
 import os
@@ -32,7 +33,7 @@ class Group:
             out.write(text)
 
     def delegate(self, uid, path=None):
-        """As systemd does it: the folder and the three files that move processes and controllers."""
+        """As systemd does it: the directory and the three files that move processes and controllers."""
         path = path or self.path
         os.chown(path, uid, uid)
         for file in ("cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a guest starts with: environment, stdin, descriptors, signals, session; no more than that,
 whatever state the caller is in."""
 import contextlib
@@ -38,14 +39,14 @@ def test_environment_is_cleared(brig):
 
 
 def test_environment_is_not_made_up(brig):
-    """What is not set is not invented, but for the folders of its own that a guest has."""
+    """What is not set is not invented, but for the directories of its own that a guest has."""
     seen = environment_of(brig, env={"PATH": PASSED["PATH"]})
     assert seen == {"PATH": PASSED["PATH"], **INSIDE}
 
 
-def test_environment_names_folders_that_are_there(brig):
-    code = 'for folder in "$HOME" "$TMPDIR"; do cd "$folder" && ls -A && : >file || exit 1; done'
-    done = brig.run("--", "sh", "-c", code, env=PASSED, cwd="/")
+def test_environment_names_directories_that_are_there(brig):
+    code = 'for directory in "$HOME" "$TMPDIR"; do cd "$directory" && ls -A && : >file || exit 1; done'
+    done = brig.run("-q", "--", "sh", "-c", code, env=PASSED, cwd="/")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
@@ -88,9 +89,100 @@ def test_arguments_arrive_exactly(brig):
 
 # ---- stdin -----------------------------------------------------------------------------------
 
-def test_stdin_is_empty_by_default(brig):
-    done = brig.run("--", "cat", input=b"the caller's\n")
-    assert (done.returncode, done.stdout) == (0, b"")
+@pytest.mark.parametrize("size", [0, 3, 65537, 3_000_000])
+def test_review_u2_stdin_that_is_a_pipe_is_passed(brig, size):
+    data = (bytes(range(256)) * (size // 256 + 1))[:size]
+    done = brig.run("--", "cat", input=data)
+    assert (done.returncode, done.stdout) == (0, data)
+
+
+def test_review_u2_stdin_that_is_a_file_is_passed(brig, tmp_path):
+    """From where the caller has read to; and it is a pipe to the guest, who cannot change the file."""
+    (tmp_path / "in").write_bytes(b"head\n" + b"y" * 300_000)
+    with open(tmp_path / "in", "r+b", buffering=0) as source:
+        assert source.read(5) == b"head\n"
+        code = ("import os, stat, sys; data = sys.stdin.buffer.read(); print(len(data), data[:1]);"
+                "print(stat.S_ISFIFO(os.fstat(0).st_mode))\n"
+                "try: os.write(0, b'z')\n"
+                "except OSError as error: print(error.errno)")
+        done = brig.run("--", *PYTHON, code, stdin=source)
+    assert done.stdout == b"300000 b'y'\nTrue\n9\n", done.stderr
+    assert (tmp_path / "in").read_bytes() == b"head\n" + b"y" * 300_000
+
+
+def test_review_u2_stdin_that_is_a_socket_is_passed(brig):
+    ours, guests = socket.socketpair()
+    with ours, guests:
+        ours.sendall(b"by socket")
+        ours.shutdown(socket.SHUT_WR)
+        done = brig.run("--", "cat", stdin=guests)
+    assert (done.returncode, done.stdout) == (0, b"by socket")
+
+
+def test_review_u2_stdin_that_is_a_terminal_is_empty(brig):
+    ours, guests = pty.openpty()
+    os.write(ours, b"typed\n")
+    try:
+        done = brig.run("--", "cat", stdin=guests, timeout=20 * SLOW)
+        assert (done.returncode, done.stdout) == (0, b"")
+        assert os.read(guests, 100) == b"typed\n", "it is still the caller's"
+    finally:
+        os.close(ours)
+        os.close(guests)
+
+
+@pytest.mark.parametrize("kind", ["none", "/dev/null", "file", "spec", "variable"])
+def test_review_u2_what_is_named_wins_over_the_callers_stdin(brig, tmp_path, kind):
+    (tmp_path / "in").write_text("file")
+    (tmp_path / "spec").write_text('{"stdin": "none"}')
+    options = {"file": ["--stdin", tmp_path / "in"], "spec": ["--spec", tmp_path / "spec"],
+               "variable": []}.get(kind, ["--stdin", kind])
+    variables = {"BRIG_STDIN": "none"} if kind == "variable" else {}
+    done = brig.run(*options, "--", "cat", input=b"the caller's", env={**os.environ, **variables})
+    assert (done.returncode, done.stdout) == (0, b"file" if kind == "file" else b""), done.stderr
+
+
+def test_review_u2_a_loop_over_stdin_keeps_its_lines_with_stdin_none(brig):
+    """As with ssh: brig run would take the rest of the list."""
+    loop = 'while read -r x; do "$1" run -q --stdin none -- echo "$x"; done'
+    done = subprocess.run(["sh", "-c", loop, "sh", brig.binary], input=b"1\n2\n3\n", cwd=brig.tmp,
+                          capture_output=True, check=True, timeout=60 * SLOW)
+    assert done.stdout == b"1\n2\n3\n"
+
+
+def test_review_u2_open_pipe_does_not_hold_up_who_does_not_read(brig):
+    """As under cron or CI, where stdin is a pipe that never ends."""
+    read_end, write_end = os.pipe()
+    try:
+        done = brig.run("--", "sh", "-c", "exit 4", stdin=read_end, timeout=30 * SLOW)
+        assert done.returncode == 4
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("kind", ["closed", "directory", "write-only", "path"])
+def test_review_u2_stdin_that_cannot_be_read_is_empty(brig, tmp_path, kind):
+    (tmp_path / "out").write_text("kept")
+    redirect = {"closed": "<&-", "directory": '<"$2"', "write-only": '0>>"$2/out"', "path": ""}[kind]
+    give = None
+    if kind == "path":
+        give = os.open(tmp_path / "out", os.O_PATH)
+    script = f'exec "$1" run -- sh -c "cat && echo fine" {redirect}'
+    done = subprocess.run(["sh", "-c", script, "sh", brig.binary, tmp_path], stdin=give,
+                          capture_output=True, check=False, timeout=60 * SLOW, cwd=tmp_path)
+    if give is not None:
+        os.close(give)
+    assert (done.returncode, done.stdout) == (0, b"fine\n"), done.stderr
+    assert (tmp_path / "out").read_text() == "kept"
+
+
+def test_review_u2_guest_that_reads_little_costs_what_a_pipe_holds(brig, tmp_path):
+    """How much a relay reads ahead of its guest is what --help says."""
+    (tmp_path / "in").write_bytes(b"x" * 1_000_000)
+    with open(tmp_path / "in", "rb", buffering=0) as source:
+        brig.run("--", "head", "-c", "1", stdin=source)
+        assert source.tell() <= 128 * 1024
 
 
 def test_stdin_from_a_file(brig, tmp_path):
@@ -364,9 +456,15 @@ for name in ("mem", "environ", "maps", "auxv", "syscall", "stack"):
             print(name, file.read(1) == b"")
     except OSError:
         print(name, True)
-for name in ("fd", "fdinfo", "task/%d/fd" % init, "map_files"):
+def can_read(path):
     try:
-        print(name, os.listdir(f"/proc/{init}/{name}") == [])
+        os.readlink(path) if os.path.islink(path) else open(path).read()
+        return True
+    except OSError:
+        return False
+for name in ("fd", "fdinfo", "task/%d/fd" % init, "map_files"):
+    try:  # as root's own id, without a cell, it sees the numbers, and not what they are
+        print(name, not any(can_read(f"/proc/{init}/{name}/{entry}") for entry in os.listdir(f"/proc/{init}/{name}")))
     except OSError:
         print(name, True)
 for name in ("cwd", "root", "exe", "ns/pid"):

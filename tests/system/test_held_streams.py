@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Streams that somebody outside of the tree has hold of: a writer that got the guest's stdout, a reader that
 takes its time."""
 import fcntl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A guest that writes much: every byte arrives, whoever reads it and however slowly, and no more of it is in
 the supervisor's memory than a few chunks."""
 import fcntl
@@ -111,12 +112,12 @@ def test_every_byte_reaches_a_file(brig, tmp_path, expected, redact):
 
 def test_secrets_are_hidden_alike_for_every_reader(brig, tmp_path):
     with open(tmp_path / "out", "wb") as out:
-        assert brig.run("--output", "1G", "--", *guest(True), stdout=out).returncode == 0
+        assert brig.run("--redact", "on", "--output", "1G", "--", *guest(True), stdout=out).returncode == 0
     data = (tmp_path / "out").read_bytes()
     assert b"hunter2" not in data and data.count(b"[redacted:password]") > 1000
     for pause in (0, 0.002):
         read_end, write_end = os.pipe()
-        assert run_to(brig, write_end, read_end, ["--", *guest(True)], pause) == data
+        assert run_to(brig, write_end, read_end, ["--redact", "on", "--", *guest(True)], pause) == data
 
 
 @pytest.mark.parametrize("short", [0, 1, 70000, 3 << 20])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cases 17 to 20, 23 and 24: limits hold for the whole tree and are reported for what they are."""
 import json
 import os
@@ -8,7 +9,7 @@ import tempfile
 import time
 
 import pytest
-from conftest import (BRIG, PYTHON, PYTHON_TIME, SLOW, finish, message, wait_for_end_of_init,
+from conftest import (BRIG, PYTHON, PYTHON_TIME, SLOW, finish, has_cgroup, message, wait_for_end_of_init,
                       wait_for_file)
 
 MIB = 1 << 20
@@ -19,14 +20,14 @@ EAT = "import sys\nheld = b'x' * (int(sys.argv[1]) << 20)\nprint('ate', flush=Tr
 
 @pytest.fixture
 def disk(tmp_path):
-    """A folder that is not in memory."""
+    """A directory that is not in memory."""
     for parent in (tmp_path, "/var/tmp", os.path.dirname(BRIG)):
         kind = subprocess.run(["stat", "-f", "-c", "%T", parent], capture_output=True, check=True)
         if kind.stdout.strip() not in (b"tmpfs", b"ramfs", b"overlayfs"):
-            with tempfile.TemporaryDirectory(dir=parent) as folder:
-                yield folder
+            with tempfile.TemporaryDirectory(dir=parent) as directory:
+                yield directory
             return
-    pytest.skip("every folder we may write to is in memory")
+    pytest.skip("every directory we may write to is in memory")
 
 
 # ---- 17, 18, 19 ------------------------------------------------------------------------------
@@ -43,6 +44,7 @@ for i in range(3):
 
 
 @pytest.mark.limits
+@pytest.mark.cgroup("the peak stays below the limit")
 def test_case_17_memory_of_the_whole_tree(brig):
     """Three processes of 300 MB under 512 MB: none of them alone is over the limit."""
     result = brig.result("-m", "512M", "--timeout", f"{60 * SLOW}s", "--", *PYTHON, THREE, 300)
@@ -105,6 +107,7 @@ def test_case_18_memory_limit_exits_with_137(brig):
 
 @pytest.mark.limits
 @pytest.mark.parametrize("memory", ["1", "4096", "100K"])
+@pytest.mark.cgroup("samples come too late for so short a run")
 def test_case_18_too_little_memory_to_start(brig, memory):
     """Not even the exec fits: it is the limit that is named, not the command."""
     done = brig.run("-m", memory, "--", "true")
@@ -116,6 +119,7 @@ GRANDCHILD = "head -c 200M /dev/zero | tail >/dev/null; exit 0"
 
 
 @pytest.mark.limits
+@pytest.mark.cgroup("brig takes no samples while it is stopped")
 def test_case_18_grandchild_killed_for_memory(brig):
     """brig cannot react while it is stopped: on v1 the main process exits with 0 after its
     grandchild was killed. It is a memory verdict all the same, and the notes say how it was."""
@@ -174,11 +178,11 @@ def test_case_19_two_runs_side_by_side(brig, tmp_path, marker, status, options, 
 BLOCKS = "block = b'x' * (1 << 20)\n"
 
 MEMORY_KINDS = {
-    # Each of its own folders in memory is smaller than the limit, all of them together are not.
+    # Each of its own directories in memory is smaller than the limit, all of them together are not.
     "tmpfs": BLOCKS + """
 import os
-for folder in ("/tmp", "/dev/shm", os.environ["HOME"]):
-    with open(folder + "/file", "wb", buffering=0) as file:
+for directory in ("/tmp", "/dev/shm", os.environ["HOME"]):
+    with open(directory + "/file", "wb", buffering=0) as file:
         try:
             for i in range(200):
                 file.write(block)
@@ -187,9 +191,9 @@ for folder in ("/tmp", "/dev/shm", os.environ["HOME"]):
 """,
     "tmpfs that was deleted": BLOCKS + """
 import os
-for folder in ("/tmp", "/dev/shm", os.environ["HOME"]):
-    fd = os.open(folder + "/file", os.O_RDWR | os.O_CREAT)
-    os.unlink(folder + "/file")
+for directory in ("/tmp", "/dev/shm", os.environ["HOME"]):
+    fd = os.open(directory + "/file", os.O_RDWR | os.O_CREAT)
+    os.unlink(directory + "/file")
     try:
         for i in range(200):
             os.write(fd, block)
@@ -230,7 +234,9 @@ for i in range(60):
 
 
 @pytest.mark.limits
-@pytest.mark.parametrize("kind", MEMORY_KINDS)
+@pytest.mark.parametrize("kind", [
+    kind if kind in ("shared mapping", "System V") else pytest.param(kind, marks=pytest.mark.cgroup("samples count the memory of processes only"))
+    for kind in MEMORY_KINDS])
 def test_case_20_memory_of_every_kind_counts(brig, kind):
     result = brig.result("-m", "40M", "--", *PYTHON, MEMORY_KINDS[kind] + "\nprint('got it all')")
     assert result["stdout"] == ""
@@ -238,7 +244,8 @@ def test_case_20_memory_of_every_kind_counts(brig, kind):
 
 
 @pytest.mark.limits
-def test_case_20_memory_of_a_folder_that_was_asked_for_counts(brig):
+@pytest.mark.cgroup("samples do not count files in memory")
+def test_case_20_memory_of_a_directory_that_was_asked_for_counts(brig):
     """However large the caller made it."""
     result = brig.result("-m", "40M", "--tmpfs", "/scratch:200M", "--", "sh", "-c",
                          "head -c 100M /dev/zero >/scratch/file && echo got it all")
@@ -247,15 +254,16 @@ def test_case_20_memory_of_a_folder_that_was_asked_for_counts(brig):
 
 
 @pytest.mark.limits
-@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "~"])
-def test_case_20_own_folders_are_bounded(brig, folder):
+@pytest.mark.parametrize("directory", ["/tmp", "/dev/shm", "~"])
+def test_case_20_own_directories_are_bounded(brig, directory):
     """A full one is an error of the guest's, which it can handle; not the end of the run."""
     result = brig.result("-m", "64M", "--", "sh", "-c",
-                         f"cp /dev/zero {folder}/file; rm {folder}/file; echo on; exit 4")
+                         f"cp /dev/zero {directory}/file; rm {directory}/file; echo on; exit 4")
     assert (result["status"], result["exit_code"], result["stdout"]) == ("exited", 4, "on\n")
     assert "No space" in result["stderr"]
 
 
+@pytest.mark.cgroup("samples do not count the page cache")
 def test_case_20_page_cache_counts_and_is_given_back(brig, disk):
     """The cache of a file that a guest writes is charged to it; being reclaimable, it is no reason
     to end the run."""
@@ -278,6 +286,7 @@ BUSY = "for i in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done; wait"
 
 @pytest.mark.limits
 @pytest.mark.parametrize("cpus", [1, 0.25])
+@pytest.mark.cgroup("it keeps this limit")
 def test_case_23_busy_loops_share_one_core(brig, cpus):
     """Eight of them get the given number of processors' worth together, measured."""
     result = brig.result("--cpus", cpus, "--timeout", "3s", "--", "sh", "-c", BUSY)
@@ -289,6 +298,7 @@ def test_case_23_busy_loops_share_one_core(brig, cpus):
 
 
 @pytest.mark.limits
+@pytest.mark.cgroup("it has the priority")
 def test_low_priority_gives_way_to_others(brig):
     """On one processor, a run of low priority gets a tenth of what another gets beside it."""
     one = str(min(os.sched_getaffinity(0)))
@@ -343,12 +353,13 @@ def test_cpu_time_of_children_that_ended_counts(brig):
 
 @pytest.mark.limits
 def test_cpu_time_asleep_does_not_count(brig):
-    result = brig.result("--cpu-time", "200ms", "--", "sleep", "0.5")
+    result = brig.result("--cpu-time", f"{200 * SLOW:.0f}ms", "--", "sleep", str(0.5 * SLOW))
     assert (result["status"], result["exit_code"]) == ("exited", 0)
 
 
 @pytest.mark.limits
-@pytest.mark.parametrize("children, status", [(9, "exited"), (10, "pids_limit")])
+@pytest.mark.parametrize("children, status", [
+    (9, "exited"), pytest.param(10, "pids_limit", marks=pytest.mark.cgroup("samples come too late for so short a run"))])
 def test_pids_limit_is_exact(brig, children, status):
     """A shell and nine children are ten processes; one more is one too many."""
     guest = f"for i in $(seq {children}); do sleep 300 & done; exit 0"
@@ -370,6 +381,7 @@ def test_pids_limit_does_not_depend_on_who_is_quicker(brig):
 
 
 @pytest.mark.limits
+@pytest.mark.cgroup("samples come too late for so short a run")
 def test_pids_limit_counts_threads(brig):
     code = ("import threading\nstop = threading.Event()\n"
             "for i in range(50): threading.Thread(target=stop.wait, daemon=True).start()")
@@ -392,6 +404,7 @@ except BlockingIOError:
 
 
 @pytest.mark.limits
+@pytest.mark.cgroup("without one, forks cannot be made to fail")
 def test_pids_limit_fail_lets_the_guest_decide(brig):
     """--on-pids-limit fail: fork fails, the run goes on, the notes say so."""
     result = brig.result("--pids", "10", "--on-pids-limit", "fail", "--", *PYTHON,
@@ -469,7 +482,10 @@ def test_usage_is_measured(brig):
     assert usage["cpu_user_seconds"] + usage["cpu_system_seconds"] >= 0.3
     assert usage["wall_seconds"] >= 0.3
     assert usage["memory_peak_bytes"] >= 60 * MIB
-    assert usage["pids_peak"] is None or usage["pids_peak"] == 5
+    if has_cgroup():
+        assert usage["pids_peak"] in (None, 5)
+    else:  # the largest of the samples
+        assert 1 <= usage["pids_peak"] <= 5
 
 
 BUSY_ORPHAN = """

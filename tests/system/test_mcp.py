@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig mcp: the protocol in raw lines, of both eras; commands, code and tools.
 
 What the real clients make of it is in test_mcp_clients.py.
@@ -8,7 +9,7 @@ import os
 import time
 
 import pytest
-from conftest import CONFINED, ROOT, SLOW, WARM, needs_confine
+from conftest import DEGRADED, ROOT, SLOW, WARM, needs_confine
 from mcp_frame import EXAMPLES, MODERN, client, connect  # noqa: F401 (fixtures too)
 
 pytestmark = pytest.mark.skipif(bool(WARM), reason="brig mcp has no --warm")
@@ -151,7 +152,7 @@ def test_command_as_text_and_as_array(client):
     assert (state["status"], state["exit_code"], state["signal"]) == ("signaled", None, 9)
 
 
-def test_environment_stdin_and_folder(client, brig):
+def test_environment_stdin_and_directory(client, brig):
     (brig.tmp / "sub").mkdir()
     state = client.state("run_command", command='cat; echo "$A"; pwd; cat ../sub/x 2>/dev/null; ls -d ../sub',
                          stdin="given\n", env={"A": "1 2"}, workdir="sub")
@@ -161,15 +162,15 @@ def test_environment_stdin_and_folder(client, brig):
 
 
 @pytest.mark.parametrize("arguments, said", [
-    ({}, "command: is missing"), ({"command": 1}, "command: is not of the right type"), ({"command": ""}, "empty"),
-    ({"command": []}, "empty"), ({"command": ["a", 1]}, "array of strings"), ({"command": "x", "cwd": "/"}, "cwd: there is no"),
+    ({}, "command: is missing"), ({"command": 1}, "command: has the wrong type"), ({"command": ""}, "empty"),
+    ({"command": []}, "empty"), ({"command": ["a", 1]}, "array of strings"), ({"command": "x", "cwd": "/"}, "cwd: no such argument"),
     ({"command": "x", "timeout": "soon"}, "soon"), ({"command": "x", "timeout": 0}, "timeout"),
     ({"command": "x", "timeout": 3600}, "1h is over the maximum of 30m"), ({"command": "x", "timeout": "unlimited"}, "over the maximum"),
-    ({"command": "x", "workdir": ".."}, "is not a folder in the work folder"), ({"command": "x", "workdir": "/etc"}, "is not a folder in"),
-    ({"command": "x", "workdir": "nope"}, "is not a folder in"), ({"command": "x", "env": {"A=B": "1"}}, "not a name"),
+    ({"command": "x", "workdir": ".."}, "is not a directory in the work directory"), ({"command": "x", "workdir": "/etc"}, "is not a directory in"),
+    ({"command": "x", "workdir": "nope"}, "is not a directory in"), ({"command": "x", "env": {"A=B": "1"}}, "not a name"),
     ({"command": "x", "env": {"A": 1}}, "not a string"), ({"command": "x", "env": {"": "1"}}, "not a name"),
     ({"command": "x", "yield_seconds": 46}, "over the maximum of 45s"), ({"command": "x", "yield_seconds": -1}, "yield_seconds"),
-    ({"command": "x", "stdin_open": "yes"}, "right type"),
+    ({"command": "x", "stdin_open": "yes"}, "wrong type"),
 ])
 def test_bad_arguments_are_results(client, arguments, said):
     assert said in client.refusal("run_command", **arguments)
@@ -186,6 +187,14 @@ def test_agents_do_not_learn_what_is_outside(client, brig):
         for argv in (lambda path: [path], lambda path: ["cat", path]):
             states = [client.state("run_command", command=argv(path)) for path in pair]
             assert len({(s["status"], s["exit_code"], s["stderr"].replace(p, "")) for s, p in zip(states, pair)}) == 1, states
+            assert not any(s.get("hints") for s in states), states
+
+
+def test_review_u4_hints_for_agents(client):
+    """That there is no network; in their words, without an option that they do not have."""
+    code = "import socket; socket.create_connection(('1.1.1.1', 80))"
+    hint, = client.state("run_code", language="python", code=code)["hints"]
+    assert "it has no network" in hint and "--" not in hint
 
 
 def test_a_program_that_is_not_there_is_a_result(client):
@@ -214,7 +223,7 @@ def test_variables_of_the_server_are_not_shown(connect, brig):
 
 @needs_confine
 def test_where_no_cell_can_be_built(connect):
-    client = connect(before=CONFINED)
+    client = connect(before=DEGRADED)
     state = client.state("run_code", language="python", code="import sys; print(__file__, sys.stdin.read())", stdin="in")
     assert state["isolation"] == "degraded"
     assert state["stdout"].endswith("/code in\n")
@@ -240,7 +249,7 @@ def test_code_is_not_on_a_command_line(client):
     assert "line 2, in f" in state["stderr"]
 
 
-def test_code_imports_from_the_work_folder(client, brig):
+def test_code_imports_from_the_work_directory(client, brig):
     (brig.tmp / "mine.py").write_text("value = 5")
     (brig.tmp / "mine.js").write_text("exports.value = 6")
     assert client.state("run_code", language="python", code="import mine; print(mine.value)")["stdout"] == "5\n"
@@ -248,7 +257,7 @@ def test_code_imports_from_the_work_folder(client, brig):
 
 
 def test_code_that_is_refused(client):
-    assert "is not there" in client.refusal("run_code", language="cobol", code="x")
+    assert "is not available" in client.refusal("run_code", language="cobol", code="x")
     assert "code: has to be" in client.refusal("run_code", language="bash", code="")
     assert "code: has to be" in client.refusal("run_code", language="bash", code="#" * 1048577)
     assert client.state("run_code", language="bash", code="#" * 1048000 + "\necho end")["stdout"] == "end\n"
@@ -328,7 +337,7 @@ def configurations():
 
 
 def test_configurations_of_the_docs(connect, brig):
-    """Each is started as it stands there, with folders that exist, and answers."""
+    """Each is started as it stands there, with directories that exist, and answers."""
     assert len(configurations()) == 4
     for server in configurations():
         assert (server["command"], server["args"][0]) == ("brig", "mcp")
@@ -343,8 +352,8 @@ def test_configurations_of_the_docs(connect, brig):
 
 @pytest.mark.parametrize("options, said", [
     (["--yield", "0"], "--yield"), (["--max-runs", "65"], "is over 64"), (["--keep", "1M"], "is over 512K"),
-    (["--tools", "-"], "not from stdin"), (["--tools", "/nonexistent"], "/nonexistent"), (["--nope"], "unknown option"),
-    (["word"], "is no option"), (["--stdin", "x"], "each run has its own"), (["--memory", "0"], "--memory"),
+    (["--tools", "-"], "stdin is the connection"), (["--tools", "/nonexistent"], "/nonexistent"), (["--nope"], "unknown option"),
+    (["word"], "is not an option"), (["--stdin", "x"], "is set for each run"), (["--memory", "0"], "--memory"),
     (["--workdir", "/nonexistent"], "/nonexistent"),
 ])
 def test_bad_command_lines(brig, options, said):
@@ -400,3 +409,39 @@ def test_operator_options_bound_the_tools_of_a_file(connect, tmp_path):
     assert answer["isError"] and "timeout" in json.dumps(answer)
     assert time.monotonic() - begin < 30 * SLOW
     assert "60\\nnarrow" in json.dumps(client.call("narrow"))
+
+
+def test_review_e2_no_command_rewrites_a_tool(connect, brig):
+    """run_command wrote the script, which then ran with the tool's own network and view."""
+    (brig.tmp / "bin").mkdir()
+    (brig.tmp / "bin" / "tool.sh").write_text("#!/bin/sh\necho kept\n")
+    (brig.tmp / "bin" / "tool.sh").chmod(0o755)
+    tools = brig.tmp / "tools.json"
+    tools.write_text(json.dumps({"tools": [{"name": "t", "result": "stdout", "command": ["bin/tool.sh"], "network": "host"}]}))
+    client = connect("--tools", tools)
+    forge = "echo forged >bin/tool.sh; echo forged >tools.json; mv bin z; mv tools.json z; touch bin/sh; echo mine >mine"
+    assert client.state("run_command", command=forge)["exit_code"] == 0
+    assert (brig.tmp / "mine").exists() and sorted(os.listdir(brig.tmp / "bin")) == ["tool.sh"]
+    assert client.call("t")["content"][0]["text"] == "kept\n"
+    assert "forged" not in tools.read_text()
+
+
+def test_review_e2_no_command_turns_a_link_or_fills_a_place_in_path(connect, brig):
+    """While brig mcp runs: the next call ran what the link led to, or what PATH then had first."""
+    (brig.tmp / "releases" / "1").mkdir(parents=True)
+    for name in ("releases/1/tool", "releases/by"):
+        (brig.tmp / name).write_text("#!/bin/sh\necho kept\n")
+        (brig.tmp / name).chmod(0o755)
+    (brig.tmp / "current").symlink_to("releases/1")
+    (brig.tmp / "place").mkdir()
+    tools = brig.tmp / "tools.json"
+    path = {"PATH": f"{brig.tmp}/place:/usr/bin:/bin"}
+    tools.write_text(json.dumps({"tools": [{"name": "t", "result": "stdout", "command": ["current/tool"]}]}))
+    done = brig.run("--tools", tools, verb="mcp")
+    assert done.returncode == 125 and b"current: is a symlink" in done.stderr
+    tools.write_text(json.dumps({"tools": [{"name": "t", "result": "stdout", "command": ["echo", "kept"], "env": path}]}))
+    client = connect("--tools", tools)
+    forge = "printf '#!/bin/sh\necho forged\n' >place/echo; chmod 755 place/echo; mv place z; echo mine >mine"
+    assert client.state("run_command", command=forge)["exit_code"] == 0
+    assert (brig.tmp / "mine").exists() and not list((brig.tmp / "place").iterdir())
+    assert client.call("t")["content"][0]["text"] == "kept\n"

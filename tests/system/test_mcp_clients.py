@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig mcp with the real clients of npm, in both eras; they check what they get by the schemas they have.
 
 tools/npm-setup installs them (make test does so); without them these tests fail.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig mcp: runs that take long, their end, and clients that misbehave or die."""
 import json
 import os
@@ -26,7 +27,7 @@ def test_yield_poll_and_end(client, brig):
     state = client.state("poll_run", run_id=run, since=seen, wait_seconds=20)
     assert (state["status"], state["exit_code"], state["stdout"], state["sequence"]) == ("exited", 0, "two\n", 8)
     assert client.state("poll_run", run_id=run)["stdout"] == "one\ntwo\n"  # it is kept
-    assert "not a place" in client.refusal("poll_run", run_id=run, since=9)
+    assert "not an offset" in client.refusal("poll_run", run_id=run, since=9)
     assert "no run" in client.refusal("poll_run", run_id="run-0")
     assert "over the maximum" in client.refusal("poll_run", run_id=run, wait_seconds=50)
     assert "over" in client.refusal("write_stdin", run_id=run, data="x")
@@ -44,7 +45,7 @@ def test_write_stdin(client):
 
 def test_write_stdin_that_is_refused_sends_nothing(client):
     run = client.state("run_command", command="cat", stdin_open=True, yield_seconds=0)["run_id"]
-    assert "not a place" in client.refusal("write_stdin", run_id=run, data="no", since=5)
+    assert "not an offset" in client.refusal("write_stdin", run_id=run, data="no", since=5)
     assert client.state("write_stdin", run_id=run, data="yes", close=True, wait_seconds=20)["stdout"] == "yes"
     assert client.state("run_command", command=["cat"], stdin="", stdin_open=False)["stdout"] == ""
 
@@ -55,7 +56,7 @@ def test_write_stdin_never_blocks_the_server(client):
         result = client.call("write_stdin", run_id=run, data="x" * 200_000, wait_seconds=0)
         if result["isError"]:
             break
-    assert "more than the" in result["content"][0]["text"]
+    assert "do not fit into" in result["content"][0]["text"]
     assert client.ask("ping")["result"] == {}
     assert client.state("cancel_run", run_id=run)["status"] == "cancelled"
     run = client.state("run_command", command="sleep 60", yield_seconds=0)["run_id"]

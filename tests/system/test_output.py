@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cases 10 to 16: output is bounded to the byte, exact, live, and never holds a run up."""
 import base64
 import hashlib
@@ -215,15 +216,19 @@ def test_case_12_stuck_listener_does_not_hold_the_run_up(brig, tmp_path):
 
 
 def test_case_12_stuck_listener_does_not_cost_the_timeout(brig):
-    """The timeout is the guest's: 20 MB to a stuck listener take no longer than to none."""
-    read_end, write_end = os.pipe()
-    result = brig.result("--output", "64M", "--timeout", f"{20 * SLOW}s", "--events",
-                         f"fd:{write_end}", "--", "sh", "-c", "yes | head -c 20M",
-                         pass_fds=[write_end])
-    os.close(write_end)
-    os.close(read_end)
-    assert (result["status"], result["stdout_bytes"]) == ("exited", 20 << 20)
-    assert result["usage"]["wall_seconds"] < 5 * SLOW
+    """The timeout is the guest's: 20 MB to a stuck listener take no longer than to one that reads. Each twice, in
+    turns, and the faster one of each: other work on the machine holds up both."""
+    command = ["--output", "64M", "--timeout", f"{60 * SLOW}s", "--", "sh", "-c", "yes | head -c 20M"]
+    seconds = {"stuck": [], "reads": []}
+    for _ in range(2):
+        read_end, write_end = os.pipe()
+        stuck = brig.result("--events", f"fd:{write_end}", *command, pass_fds=[write_end])
+        os.close(write_end)
+        os.close(read_end)
+        for kind, result in (("stuck", stuck), ("reads", brig.result("--events", "/dev/null", *command))):
+            assert (result["status"], result["stdout_bytes"]) == ("exited", 20 << 20)
+            seconds[kind].append(result["usage"]["wall_seconds"])
+    assert min(seconds["stuck"]) < 2 * min(seconds["reads"]) + 0.5 * SLOW
 
 
 def test_case_12_listener_that_went_away(brig):

@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: MIT
 """Secrets are hidden on every way out: live events, what is stored, messages, notes, the recorded command."""
 import base64
 import json
 import os
 import pty
+import resource
 import select
 import time
 
@@ -43,7 +45,8 @@ NEGATIVES = [
 
 
 def shown(brig, text, *options):
-    return brig.result(*options, "--stdin", "-", "--", "cat", input=text.encode())["stdout"]
+    on = () if "--redact" in options else ("--redact", "on")
+    return brig.result(*on, *options, "--stdin", "-", "--", "cat", input=text.encode())["stdout"]
 
 
 @pytest.mark.parametrize("text, secret", POSITIVES.items(), ids=[t[:24] for t in POSITIVES])
@@ -62,6 +65,109 @@ def test_case_33_negative(brig, text):
 def test_case_33_environment_with_nul_between(brig):
     """What /proc/PID/environ and env -0 give: a value ends there."""
     assert shown(brig, f"A=1\0API_TOKEN=abc123def456\0B=2\0") == "A=1\0API_TOKEN=[redacted:token]\0B=2\0"
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("X-Auth-Token: my-super-secret-token-value-here", "X-Auth-Token: [redacted:credential]"),
+    ("password: my_secure_pass!", "password: [redacted:password]"), ("pass: correcthorse9", "pass: [redacted:password]"),
+    ("--sort-key=COLUMN", "--sort-key=COLUMN"), ("PASS: testcase9", "PASS: testcase9"),
+])
+def test_review_u8_what_was_missed_and_what_was_none(brig, text, expected):
+    assert shown(brig, text + "\n") == expected + "\n"
+
+
+# ---- where it is on ---------------------------------------------------------------------------
+
+def test_review_u8_the_caller_of_run_gets_the_bytes_as_they_are(brig, tmp_path):
+    """stdout and stderr of pipes, --json, --result, the channel, events, labels."""
+    code = ("import os, sys; print(%r); print(%r, file=sys.stderr); "
+            "t = b'{\"api_key\": \"abcdef0123456789abcdef\"}'; os.write(3, b'%%d\\n%%b' %% (len(t), t))") % ((f"token={TOKEN}",) * 2)
+    arguments = ["--label", f"why={TOKEN}", "--channel", "on", "--events", tmp_path / "events", "--", *PYTHON, code]
+    done = brig.run("--result", tmp_path / "result", *arguments)
+    assert (done.stdout, done.stderr) == (f"token={TOKEN}\n".encode(),) * 2
+    stored = json.loads((tmp_path / "result").read_text())
+    result = brig.result(*arguments)
+    for one in (stored, result):
+        assert one["labels"] == {"why": TOKEN} and one["stdout_redacted"] == one["stderr_redacted"] == 0
+        assert one["output"] == {"api_key": "abcdef0123456789abcdef"}
+    assert result["stdout"] == f"token={TOKEN}\n"
+    assert "".join(e["data"] for e in events_of(tmp_path / "events") if e["type"] == "stdout") == f"token={TOKEN}\n"
+    assert brig.run("--", "echo", "--sort-key=COLUMN").stdout == b"--sort-key=COLUMN\n"
+
+
+def test_review_u8_batch_gives_the_bytes_as_they_are(brig):
+    jobs = "\n".join(json.dumps({"id": name, "command": ["echo", TOKEN], **more}) for name, more in (("a", {}), ("b", {"redact": "on"})))
+    done = brig.run("-", verb="batch", input=jobs.encode())
+    said = {line["job"]: line for line in map(json.loads, done.stdout.splitlines())}
+    assert len(said) == 2 and TOKEN in json.dumps(said["a"]) and TOKEN not in json.dumps(said["b"]) and HIDDEN in json.dumps(said["b"])
+
+
+def call_tool(brig, tmp_path, *more, **keys):
+    tool = {"name": "t", "description": "d", "command": ["sh", "-c", f"printf '%s' '{{\"said\": \"{TOKEN}\"}}' >&2; "
+            f"b='{{\"status\":\"success\",\"output\":\"{TOKEN}\"}}'; printf '%d\\n%s' ${{#b}} \"$b\" >&3"], **keys}
+    (tmp_path / "tools.json").write_text(json.dumps({"tools": [tool]}))
+    done = brig.run("t", "--tools", tmp_path / "tools.json", *more, verb="call")
+    assert done.returncode == 0, done
+    return done.stdout.decode()
+
+
+def test_review_u8_what_goes_to_a_model_is_hidden(brig, tmp_path):
+    assert TOKEN not in call_tool(brig, tmp_path) and HIDDEN in call_tool(brig, tmp_path)
+    assert TOKEN in call_tool(brig, tmp_path, redact="off")
+
+
+@pytest.mark.parametrize("options", [["--redact-pattern", "nothing-of-it"], ["--redact-set", "tokens"], ["--redact", "on"]])
+def test_review_u8_a_pattern_or_a_set_means_that_it_is_on(brig, options):
+    assert brig.run("-q", *options, "--", "echo", TOKEN).stdout == HIDDEN.encode() + b"\n"
+
+
+def test_review_u8_precedence(brig, tmp_path):
+    """Option, variable, spec file, default."""
+    spec = tmp_path / "spec.json"
+    spec.write_text(json.dumps({"redact": "on"}))
+
+    def said(*options, **env):
+        return brig.run("-q", *options, "--", "echo", TOKEN, env={**os.environ, **env}).stdout.decode().strip()
+    assert said() == TOKEN and said("--spec", spec) == HIDDEN and said(BRIG_REDACT="on") == HIDDEN
+    assert said("--spec", spec, BRIG_REDACT="off") == TOKEN
+    assert said("--spec", spec, "--redact", "off", BRIG_REDACT="on") == TOKEN
+
+
+def test_review_u8_brigs_own_words_are_hidden_unless_it_is_off_by_name(brig):
+    for options, hidden in (([], True), (["--redact", "on"], True), (["--redact", "off"], False)):
+        done = brig.run(*options, "--", "curl", f"https://u:{TOKEN}@h/", verb="explain")
+        assert done.returncode == 0 and (TOKEN.encode() not in done.stdout) == hidden
+    assert TOKEN.encode() not in brig.run("--", f"/none/{TOKEN}").stderr
+
+
+# ---- the budget -------------------------------------------------------------------------------
+
+ENDLESS = {
+    "bare": ("password=abc1", "A"), "quoted": ('{"password": "abc1', "A"), "header": ("Authorization: Bearer abcdef0123456789", "A"),
+    "url": ("https://user:pw", "A"), "token": (TOKEN, "A"),
+    "private key": ("-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA0Z3VS5JJcds3xfn\n", "A" * 64 + "\n"),
+    "pattern": ("CORP-", "A"), "stopped pattern": ("bbb", "b"),
+}
+
+
+@pytest.mark.parametrize("begin, more", ENDLESS.values(), ids=list(ENDLESS))
+def test_review_d3_a_secret_without_end_is_counted(brig, begin, more):
+    """It ended at its timeout, 20 s of a processor later."""
+    code = f"import os\nos.write(1, {begin!r}.encode())\nwhile True: os.write(1, {more!r}.encode() * 4096)"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    result = brig.result("--redact", "on", "--redact-pattern", "CORP-.*", "--redact-pattern", "(?:b+)+[cd]", "--output", "1000",
+                         "--timeout", f"{20 * SLOW}s", "-k", "100ms", "--", *PYTHON, code)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert result["status"] == "output_limit" and result["stdout_truncated"]
+    assert result["stdout_bytes"] <= 1000
+    assert more * 100 not in result["stdout"] or begin == "CORP-"  # a pattern sees 64 KiB, and starts anew behind it
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5 * SLOW
+
+
+def test_review_d3_a_run_that_drains_on_does_so(brig):
+    code = "import os\nos.write(1, b'password=abc1')\nfor i in range(64): os.write(1, b'A' * 65536)\nos.write(1, b' end')"
+    result = brig.result("--redact", "on", "--output", "1000", "--on-output-limit", "truncate", "--", *PYTHON, code)
+    assert (result["status"], result["stdout"]) == ("exited", "password=[redacted:password] end")
 
 
 # ---- 13: split anywhere -----------------------------------------------------------------------
@@ -84,19 +190,26 @@ def test_case_13_split_at_every_byte_live_and_stored(brig, tmp_path):
     """Each byte a write of its own, and read as one: characters are whole and the secret is hidden in
     every event as in what is stored."""
     text = f"\u00e9\u20ac\U0001f600 token: {TOKEN} \u00e9\n"
-    result = brig.result("--events", tmp_path / "events", "--stdin", "-", "--", *PYTHON, SLOWLY, input=text.encode())
-    assert result["stdout"] == text.replace(TOKEN, HIDDEN)
-    said = [e for e in events_of(tmp_path / "events") if e["type"] == "stdout"]
-    assert len(said) > 3 and all(e["encoding"] == "utf-8" for e in said)
-    assert "".join(e["data"] for e in said) == result["stdout"]
-    assert not any(TOKEN[4:12] in e["data"] for e in said)
+    most = 0
+    for _ in range(5):  # a busy machine may read several writes as one: then there is little to see, so once more
+        result = brig.result("--redact", "on", "--events", tmp_path / "events", "--stdin", "-", "--", *PYTHON, SLOWLY, input=text.encode())
+        assert result["stdout"] == text.replace(TOKEN, HIDDEN)
+        said = [e for e in events_of(tmp_path / "events") if e["type"] == "stdout"]
+        assert all(e["encoding"] == "utf-8" for e in said)
+        assert "".join(e["data"] for e in said) == result["stdout"]
+        assert not any(TOKEN[4:12] in e["data"] for e in said)
+        most = max(most, len(said))
+        if most > 3:
+            break
+        (tmp_path / "events").unlink()
+    assert most > 3
 
 
 def test_case_13_split_over_chunks_of_64_kib(brig, tmp_path):
     """A secret on each side of every boundary that brig reads at."""
     for shift in (0, 1, 7, 20, 39):
         text = ("x" * (65536 - shift - 1) + " " + TOKEN + "\n") * 4
-        result = brig.result("--events", tmp_path / "events", "--stdin", "-", "--", "cat", input=text.encode())
+        result = brig.result("--redact", "on", "--events", tmp_path / "events", "--stdin", "-", "--", "cat", input=text.encode())
         assert result["stdout"] == text.replace(TOKEN, HIDDEN)
         assert result["stdout_redacted"] == 4
         said = "".join(e["data"] for e in events_of(tmp_path / "events") if e["type"] == "stdout")
@@ -106,7 +219,7 @@ def test_case_13_split_over_chunks_of_64_kib(brig, tmp_path):
 def test_case_16_what_was_held_back_is_delivered_at_the_timeout(brig):
     """The beginning of what may be a secret is kept until it is known: also when the run ends there."""
     code = "import sys, time; sys.stdout.write('part token='); sys.stdout.flush(); time.sleep(60)"
-    result = brig.result("--timeout", f"{1.0 * SLOW}s", "-k", "100ms", "--", *PYTHON, code)
+    result = brig.result("--redact", "on", "--timeout", f"{1.0 * SLOW}s", "-k", "100ms", "--", *PYTHON, code)
     assert (result["status"], result["stdout"]) == ("timeout", "part token=")
 
 
@@ -114,14 +227,14 @@ def test_case_16_what_was_held_back_is_delivered_at_the_timeout(brig):
 
 def test_case_14_bytes_that_are_no_text_are_kept_around_a_secret(brig):
     data = bytes(range(256)) * 20 + b" " + TOKEN.encode() + b" " + bytes(range(255, -1, -1))
-    result = brig.result("--stdin", "-", "--", "cat", input=data)
+    result = brig.result("--redact", "on", "--stdin", "-", "--", "cat", input=data)
     assert result["stdout_encoding"] == "base64"
     assert base64.b64decode(result["stdout"]) == data.replace(TOKEN.encode(), HIDDEN.encode())
 
 
 def test_case_14_a_line_of_100_megabytes(brig):
     code = "import sys\nfor i in range(1600): sys.stdout.write('z' * 65536)"
-    result = brig.result("--output", "200M", "--timeout", "60s", "--", *PYTHON, code)
+    result = brig.result("--redact", "on", "--output", "200M", "--timeout", "60s", "--", *PYTHON, code)
     assert result["stdout_bytes"] == 1600 * 65536 and set(result["stdout"]) == {"z"}
 
 
@@ -136,7 +249,7 @@ def test_case_15_a_secret_cannot_smuggle_escapes(brig):
 def test_case_34_every_way_out(brig, tmp_path):
     """stdout, stderr, events, notes, labels, the result file."""
     result = tmp_path / "result"
-    done = brig.run("--events", tmp_path / "events", "--result", result, "--label", f"why=token={TOKEN}", "--", "sh", "-c",
+    done = brig.run("--redact", "on", "--events", tmp_path / "events", "--result", result, "--label", f"why=token={TOKEN}", "--", "sh", "-c",
                     f"echo out {TOKEN}; echo err {TOKEN} >&2; kill -9 $$")
     assert done.returncode == 137
     for text in (done.stdout, done.stderr, (tmp_path / "events").read_bytes(), result.read_bytes()):
@@ -179,7 +292,7 @@ def test_case_34_a_pattern_that_backtracks_for_ever_is_stopped(brig):
 def test_case_34_result_channel(brig):
     code = ("import json, os; t = json.dumps({'api_key': 'abcdef0123456789abcdef', 'log': 'say token=" + TOKEN + "', "
             "'list': ['" + TOKEN + "', 1]}).encode(); os.write(3, b'%d\\n' % len(t) + t)")
-    result = brig.result("--channel", "on", "--", *PYTHON, code)
+    result = brig.result("--redact", "on", "--channel", "on", "--", *PYTHON, code)
     text = json.dumps(result["output"])
     assert TOKEN not in text and "abcdef0123456789abcdef" not in text
     assert result["output"]["list"][1] == 1
@@ -187,7 +300,7 @@ def test_case_34_result_channel(brig):
 
 def send(brig, text, *options):
     code = "import os, sys; t = sys.stdin.buffer.read(); os.write(3, b'%d\\n' % len(t))\nwhile t: t = t[os.write(3, t):]"
-    return brig.result("--channel", "on", "--stdin", "-", *options, "--", *PYTHON, code, input=text.encode())
+    return brig.result("--redact", "on", "--channel", "on", "--stdin", "-", *options, "--", *PYTHON, code, input=text.encode())
 
 
 @pytest.mark.parametrize("first", ["x\\nAuthorization: Basic dXNlcjpwYXNz", "CORP-1 and more",
@@ -229,14 +342,14 @@ def test_case_34_many_strings_are_bounded_together(brig):
     ("token=abc123def456", {"token": "[redacted:token]"}), ("a=b", {"a": "b"}),
 ])
 def test_case_34_labels(brig, label, expected):
-    labels = brig.result("--label", label, "--", "true")["labels"]
+    labels = brig.result("--redact", "on", "--label", label, "--", "true")["labels"]
     assert labels == expected or "abc" not in json.dumps(labels), labels
     assert len(labels) == 1
 
 
 def test_case_34_events_beside_a_terminal(brig, tmp_path):
     """The terminal is looked at; the events are stored."""
-    on_terminal(brig, "--events", tmp_path / "events", "--", "echo", TOKEN)
+    on_terminal(brig, "--redact", "on", "--events", tmp_path / "events", "--", "echo", TOKEN)
     assert TOKEN not in (tmp_path / "events").read_text() and HIDDEN in (tmp_path / "events").read_text()
 
 
@@ -249,10 +362,10 @@ def test_off_passes_everything_on(brig):
 
 
 def test_replaced_bytes_are_told(brig):
-    done = brig.run("--", "echo", TOKEN, TOKEN)
+    done = brig.run("--redact", "on", "--", "echo", TOKEN, TOKEN)
     assert done.stdout == f"{HIDDEN} {HIDDEN}\n".encode()
     assert message(done) == "brig: 2 secrets were hidden in the output; --redact off passes it on as it is\n"
-    assert brig.run("-q", "--", "echo", TOKEN).stderr == b""
+    assert brig.run("--redact", "on", "-q", "--", "echo", TOKEN).stderr == b""
 
 
 def test_pattern_and_its_name(brig):
@@ -308,7 +421,7 @@ def test_live_terminal_is_left_alone_unless_asked(brig):
 def test_budget_counts_what_is_delivered(brig):
     """Never exceeded by a byte, although a replaced secret may be longer than it was."""
     text = "password=abcd " * 500
-    result = brig.result("--output", "1000", "-k", "100ms", "--stdin", "-", "--", "cat", input=text.encode())
+    result = brig.result("--redact", "on", "--output", "1000", "-k", "100ms", "--stdin", "-", "--", "cat", input=text.encode())
     assert result["status"] == "output_limit" and result["stdout_bytes"] == 1000
     whole = text.replace("abcd", "[redacted:password]")
     assert result["stdout"] == whole[:1000]
@@ -316,7 +429,7 @@ def test_budget_counts_what_is_delivered(brig):
 
 def test_truncated_output_is_redacted_at_both_ends(brig):
     text = "".join(f"line {i} password=hunter{i:06d}\n" for i in range(5000))
-    result = brig.result("--output", "2000", "--on-output-limit", "truncate", "--stdin", "-", "--", "cat", input=text.encode())
+    result = brig.result("--redact", "on", "--output", "2000", "--on-output-limit", "truncate", "--stdin", "-", "--", "cat", input=text.encode())
     assert result["status"] == "exited" and "hunter" not in result["stdout"]
     assert result["stdout"].startswith("line 0 password=[redacted:password]\n") and "line 4999" in result["stdout"]
 
@@ -324,7 +437,7 @@ def test_truncated_output_is_redacted_at_both_ends(brig):
 def test_events_of_a_slow_guest_are_not_held_for_long(brig, tmp_path):
     """Ordinary text is told as it comes, not when more follows."""
     path = tmp_path / "events"
-    process = brig.start("--events", path, "--", "sh", "-c", "echo ready; sleep 300")
+    process = brig.start("--redact", "on", "--events", path, "--", "sh", "-c", "echo ready; sleep 300")
     assert wait_until(lambda: path.exists() and "ready" in path.read_text(), 10)
     process.terminate()
     process.communicate(timeout=20 * SLOW)

@@ -1,16 +1,19 @@
+# SPDX-License-Identifier: MIT
 """The result object and the event stream: complete, alone, and where they were asked for."""
+import base64
 import json
 import os
 import re
 import signal
+import subprocess
 
 import pytest
-from conftest import CONFINED, PYTHON, SLOW, finish, message, needs_confine
+from conftest import DEGRADED, PYTHON, SLOW, finish, has_cgroup, message, needs_confine
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 KEYS = {
-    "schema", "id", "status", "exit_code", "signal", "notes", "stdout", "stdout_encoding",
+    "schema", "id", "status", "exit_code", "signal", "notes", "hints", "stdout", "stdout_encoding",
     "stdout_bytes", "stdout_truncated", "stderr", "stderr_encoding", "stderr_bytes",
     "stderr_truncated", "stdout_redacted", "stderr_redacted", "output", "usage", "limits", "isolation", "labels", "started_at", "finished_at",
     "error",
@@ -76,6 +79,7 @@ def test_json_of_a_refusal(brig):
 NAMESPACES = {"user", "mount", "pid", "ipc", "uts", "view"}
 CONFINEMENT = {"seccomp", "landlock", "capabilities", "no_new_privs", "tree", "environment",
                "descriptors", "session", "core_dumps"}
+GROUP, NO_GROUP = ({"cgroup", "cpus"}, set()) if has_cgroup() else (set(), {"cgroup", "cpus"})
 
 
 def told_apart(isolation):
@@ -87,22 +91,22 @@ def told_apart(isolation):
 
 
 def test_json_layers_are_told_apart(brig):
-    """All of them are applied here, but for what the caller took away."""
+    """All of them are applied here, but for what the caller took away and what only a cgroup can do."""
     result = brig.result("--memory", "unlimited", "--network", "host", "--", "true")
     layers, degraded, off = told_apart(result["isolation"])
     assert result["isolation"]["tier"] == "cell"
-    assert layers >= NAMESPACES | CONFINEMENT | {"cgroup", "pids", "cpus"}
-    assert (degraded, off) == (set(), {"memory", "net"})
+    assert layers >= NAMESPACES | CONFINEMENT | {"pids"} | GROUP
+    assert (degraded, off) == (NO_GROUP, {"memory", "net"})
 
 
 @needs_confine
 def test_json_layers_are_told_apart_without_namespaces(brig):
-    result = brig.result("--memory", "unlimited", "--", "true", before=CONFINED)
+    result = brig.result("--memory", "unlimited", "--", "true", before=DEGRADED)
     layers, degraded, off = told_apart(result["isolation"])
     assert result["isolation"]["tier"] == "degraded"
-    assert layers >= CONFINEMENT | {"net", "cgroup", "pids", "cpus"}
-    assert (degraded, off) == (NAMESPACES, {"memory"})
-    assert all("namespace" in why for why in result["isolation"]["degraded"].values())
+    assert layers >= CONFINEMENT | {"net", "pids"} | GROUP
+    assert (degraded, off) == (NAMESPACES | NO_GROUP, {"memory"})
+    assert all("namespace" in result["isolation"]["degraded"][name] for name in NAMESPACES)
 
 
 def test_json_that_nobody_reads(brig):
@@ -266,3 +270,130 @@ def test_events_chunks_are_bounded(brig, tmp_path):
     brig.run("--events", tmp_path / "e", "--", "sh", "-c", "yes | head -c 1M", timeout=30 * SLOW)
     lines = (tmp_path / "e").read_text().splitlines()
     assert max(len(strict(line).get("data", "")) for line in lines) <= 65536
+
+
+# ---- what the guest cannot forge ---------------------------------------------------------------
+
+FORGE = """
+echo forged >FILE; echo forged >>FILE; mv FILE away; rm -f FILE; ln FILE twin; chmod 777 FILE
+mkdir other && mv other FILE; echo forged >new && mv new FILE; truncate -s 0 FILE; true
+"""
+
+
+@pytest.mark.parametrize("how", ["--result", "fd", "--json", "--events"])
+def test_review_e3_a_result_in_the_work_directory_is_brigs(brig, how):
+    """As README shows it: the guest may write the directory, and replaced the file."""
+    target = brig.tmp / "out.json"
+    with open(target, "wb") as opened:
+        options = {"--result": ["--result", "out.json"], "fd": ["--result", f"fd:{opened.fileno()}"],
+                   "--json": ["--json"], "--events": ["--events", "out.json"]}[how]
+        stdout = opened if how == "--json" else subprocess.PIPE
+        done = brig.run(*options, "--", "sh", "-c", FORGE.replace("FILE", "out.json"), stdout=stdout,
+                        pass_fds=[opened.fileno()])
+    assert done.returncode == 0, done.stderr
+    lines = target.read_text().splitlines()
+    assert "forged" not in target.read_text()
+    last = json.loads(lines[-1])
+    assert last["status"] == "exited" and ("schema" in last or how == "--events")
+    assert brig.run("--", "sh", "-c", "echo mine >out.json").returncode == 0, "it is guarded only while it is written"
+
+
+@pytest.mark.parametrize("option", ["--result", "--events"])
+def test_review_e3_where_it_could_be_forged_is_refused(brig, option, marker):
+    os.mkfifo(brig.tmp / "fifo")
+    (brig.tmp / "twin").touch()
+    os.link(brig.tmp / "twin", brig.tmp / "linked")
+    reader = os.open(brig.tmp / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    for place, why in (("fifo", b"is not a file"), ("linked", b"second name")):
+        done = brig.run("-w", brig.tmp, option, place, "--", "touch", marker)
+        assert done.returncode == 125 and why in done.stderr, done.stderr
+    os.close(reader)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("deep", ["a", "a/b", "a/b/c"])
+def test_review_e3_no_directory_above_can_be_moved(brig, deep):
+    (brig.tmp / deep).mkdir(parents=True)
+    script = """
+    mv a z; rm -rf a; mkdir -p DEEP; echo forged >DEEP/out.json; mv DEEP y; ln -s y x; mv -T x DEEP
+    for d in a a/b a/b/c; do mv $d w; done; echo mine >DEEP/mine; true
+    """.replace("DEEP", deep)
+    done = brig.run("--result", f"{deep}/out.json", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((brig.tmp / deep / "out.json").read_text())["status"] == "exited"
+    assert (brig.tmp / deep / "mine").read_text() == "mine\n"
+    assert brig.run("--ro", brig.tmp / deep, "--result", f"{deep}/out.json", "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--result", "--events", "--json"])
+def test_review_e3_a_file_whose_name_cannot_be_had_is_refused(brig, option, marker):
+    """Deeper than a path may be long, the guard was left out without a word."""
+    here = os.open(brig.tmp, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=here)
+        below = os.open("d" * 200, os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = below
+    fd = os.open("out", os.O_WRONLY | os.O_CREAT, 0o644, dir_fd=here)
+    options = ["--json"] if option == "--json" else [option, f"fd:{fd}"]
+    stdout = fd if option == "--json" else subprocess.PIPE
+    done = brig.run("-w", brig.tmp, *options, "--", "touch", marker, stdout=stdout, pass_fds=[fd])
+    assert done.returncode == 125 and b"path cannot be found out" in done.stderr, done.stderr
+    assert not marker.exists()
+    os.unlink("out", dir_fd=here)
+    assert brig.run(*options, "--", "true", stdout=stdout, pass_fds=[fd]).returncode in (0, 125), "that is told by who writes it"
+    os.close(fd)
+    os.close(here)
+
+
+def test_review_e3_a_file_that_is_gone_is_noticed(brig):
+    """Another run with the same work directory may do it: that is not this guest's."""
+    process = brig.start("--result", "out.json", "--stdin", "-", "--", "sh", "-c", "echo up; read x", stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"up\n"
+    assert brig.run("--", "rm", "out.json").returncode == 0
+    _, err = process.communicate(b"go\n", timeout=60)
+    assert process.returncode == 125 and b"removed or replaced" in err
+
+
+@pytest.mark.parametrize("option", ["--result", "--events"])
+@pytest.mark.parametrize("to", ["fd:1", "fd:2"])
+def test_review_e3_not_among_what_the_guest_prints(brig, option, to, marker):
+    done = brig.run(option, to, "--", "touch", marker)
+    assert done.returncode == 2 and b"is also the command's" in done.stderr, done.stderr
+    assert not marker.exists()
+    assert brig.run("--json", option, to, "--", "true").returncode == 0
+    assert brig.run(option, to, "--", "true", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+# ---- bytes that are no text -------------------------------------------------------------------
+
+NOT_TEXT = [b"caf\xe9\n", b"\xe2\x82", b"a\xff\"\\\0\x1b[m\x7f\xc2\x9b", b"\xed\xa0\x80 half", bytes(range(256)), b"a line of text, \xe9\n" * 20_000]
+
+
+@pytest.mark.parametrize("data", NOT_TEXT, ids=[repr(data[:12]) for data in NOT_TEXT])
+def test_review_u9_a_byte_that_is_no_utf8_leaves_the_text_readable(brig, tmp_path, data):
+    """Exact in base64 as before; beside it for a person, as Python's Result.stdout_text is."""
+    result = brig.result("--events", tmp_path / "events", "--stdin", "-", "--", "sh", "-c", "cat; echo fine >&2", input=data)
+    assert result["stdout_encoding"] == "base64" and base64.b64decode(result["stdout"]) == data
+    assert result["stdout_text"] == data.decode(errors="backslashreplace")
+    assert result["stderr_encoding"] == "utf-8" and "stderr_text" not in result
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    said = [event for event in events if event["type"] == "stdout"]
+    assert b"".join(base64.b64decode(e["data"]) if e["encoding"] == "base64" else e["data"].encode() for e in said) == data
+    for event in said:
+        assert ("text" in event) == (event["encoding"] == "base64")
+        assert "text" not in event or event["text"] == base64.b64decode(event["data"]).decode(errors="backslashreplace")
+
+
+@pytest.mark.parametrize("data", [bytes(range(256)) * 300, b"\xff" * 4097, b"12345678\xff" * 10_000], ids=["all", "none", "ninth"])
+def test_review_u9_what_is_no_text_is_not_shown_as_one(brig, data):
+    result = brig.result("--stdin", "-", "--", "cat", input=data)
+    assert base64.b64decode(result["stdout"]) == data and "stdout_text" not in result
+
+
+def test_review_u9_the_largest_result_fits(brig):
+    """Each byte takes as much as one can, in base64 and as text."""
+    size = 4 << 20
+    code = f"import os\nt = b'\\xff' + b'\\0' * {size - 1}\nwhile t: t = t[os.write(1, t):]"
+    result = brig.result("--output", str(size), "--", *PYTHON, code)
+    assert result["stdout_bytes"] == size and result["stdout_text"] == "\\xff" + "\0" * (size - 1)

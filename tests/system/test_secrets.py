@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Case 31: a secret of the caller's is not visible inside, wherever the caller has it."""
 import os
 import uuid
@@ -23,9 +24,9 @@ for pid in os.listdir('/proc'):
 for fd in range(256):
     try: look(f'descriptor {fd}', os.readlink(f'/proc/self/fd/{fd}').encode() + os.pread(fd, 4096, 0))
     except OSError: pass
-for top, folders, files in os.walk('/'):
-    folders[:] = [] if top in ('/proc', '/usr', '/dev') else folders
-    for name in folders + files:
+for top, directories, files in os.walk('/'):
+    directories[:] = [] if top in ('/proc', '/usr', '/dev') else directories
+    for name in directories + files:
         path = os.path.join(top, name)
         look(path, name.encode())
         try: look(path, open(path, 'rb').read(65536) if os.path.isfile(path) else b'')
@@ -34,13 +35,13 @@ print(found)
 """
 
 
-@pytest.mark.parametrize("place", ["environment", "command line", "current folder", "open file",
+@pytest.mark.parametrize("place", ["environment", "command line", "current directory", "open file",
                                    "home"])
 def test_case_31_secret_is_not_visible_inside(brig, tmp_path, place):
     needle = uuid.uuid4().hex
     work = tmp_path / "work"
     work.mkdir()
-    hidden = tmp_path / (needle if place in ("current folder", "home") else "hidden")
+    hidden = tmp_path / (needle if place in ("current directory", "home") else "hidden")
     hidden.mkdir()
     (hidden / "secret").write_text(needle)
     options, kw = ["-w", work], {"env": dict(os.environ)}
@@ -48,7 +49,7 @@ def test_case_31_secret_is_not_visible_inside(brig, tmp_path, place):
         kw["env"]["SECRET"] = needle
     if place == "command line":
         options += ["--label", f"secret={needle}"]
-    if place == "current folder":
+    if place == "current directory":
         kw["cwd"] = hidden
     if place == "home":
         kw["env"]["HOME"] = str(hidden)

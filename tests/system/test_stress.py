@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Many runs: nothing leaks, in the command or in a process that embeds the library."""
 import json
 import os
@@ -16,16 +17,16 @@ pytestmark = [pytest.mark.stress, pytest.mark.timeout((SECONDS + RUNS + 120) * S
 
 
 def host(brig, mode, amount, timeout):
-    """Run the embedding process in an empty folder: what it reports, and that no file is left."""
-    folder = brig.tmp / "empty"
-    folder.mkdir()
+    """Run the embedding process in an empty directory: what it reports, and that no file is left."""
+    directory = brig.tmp / "empty"
+    directory.mkdir()
     process = subprocess.Popen([sys.executable, HOST, LIBRARY, brig.token, mode, str(amount)],
-                               stdout=subprocess.PIPE, cwd=folder,
-                               env={**os.environ, "TMPDIR": str(folder)})
+                               stdout=subprocess.PIPE, cwd=directory,
+                               env={**os.environ, "TMPDIR": str(directory)})
     brig.remember(process)
     out, _ = process.communicate(timeout=timeout * SLOW)
     assert process.returncode == 0
-    assert os.listdir(folder) == []
+    assert os.listdir(directory) == []
     return json.loads(out)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """brig started by an ordinary user: without cgroups, and in cgroups that were delegated to it."""
 import contextlib
 import ctypes
@@ -9,21 +10,20 @@ import tempfile
 import uuid
 
 import pytest
-from conftest import (BRIG, PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, Brig, children_of,
-                      clean_up, finish, init_of, is_alive, message, state_of, wait_until)
+from conftest import (BRIG, CONFINED, IS_ROOT, PYTHON, PYTHON_TIME, SHELL_TIME, SLOW, STUBBORN, Brig, children_of,
+                      clean_up, finish, has_cgroup, init_of, is_alive, message, needs_confine, state_of, wait_until)
 
-USER = 65534
-DROP = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
-
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+# As root, the tests become this user; an ordinary user is one already.
+USER, GROUP = (65534, 65534) if IS_ROOT else (os.geteuid(), os.getegid())
+DROP = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"] if IS_ROOT else []
 
 
 class UserBrig(Brig):
-    """brig as that user, in a folder that is theirs."""
+    """brig as that user, in a directory that is theirs."""
 
-    def __init__(self, folder):
-        super().__init__(folder)
-        self.binary = os.path.join(folder, "brig")
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.binary = os.path.join(directory, "brig")
         self.enter = None  # to be called before it is executed
 
     def start(self, *args, before=(), **kw):
@@ -32,12 +32,14 @@ class UserBrig(Brig):
 
 @pytest.fixture
 def user():
-    """The folders of pytest are root's alone: this one can be entered by everybody."""
-    with tempfile.TemporaryDirectory(prefix="brig-user-") as folder:
-        shutil.copy(BRIG, os.path.join(folder, "brig"))
-        os.chown(folder, USER, USER)
-        os.chmod(folder, 0o755)
-        user = UserBrig(folder)
+    """The directories of pytest are root's alone: this one can be entered by everybody."""
+    if not IS_ROOT and has_cgroup():
+        pytest.skip("optional: needs an ordinary user without a cgroup")
+    with tempfile.TemporaryDirectory(prefix="brig-user-") as directory:
+        shutil.copy(BRIG, os.path.join(directory, "brig"))
+        os.chown(directory, USER, GROUP)
+        os.chmod(directory, 0o755)
+        user = UserBrig(directory)
         yield user
         user.assert_nothing_is_left()
 
@@ -54,6 +56,7 @@ def test_user_is_told_what_is_missing(user):
     assert result["limits"]["cpus"] is None, "a limit that does not hold is none"
 
 
+@pytest.mark.root("looks at the descriptors of init")
 def test_user_init_does_not_hold_stdin(user):
     """What brig was given to read is not for anybody in the run, unless it is asked for."""
     with open(os.path.join(user.tmp, "input"), "w+b") as file:
@@ -69,6 +72,14 @@ def test_user_init_does_not_hold_stdin(user):
 def test_user_is_told_what_is_missing_live(user):
     text = message(user.run("-v", "--", "true"))
     assert "not enforced" in text and "cpus" in text
+
+
+@needs_confine
+def test_user_is_told_which_namespace_cannot_be_made(user):
+    done = user.run("--", "touch", "marker", before=CONFINED)
+    assert done.returncode == 125
+    assert "cannot make a user namespace" in message(done) and "--isolation auto" in message(done)
+    assert not os.path.exists(os.path.join(user.tmp, "marker"))
 
 
 @pytest.mark.parametrize("options", [["--cpus", "2"], ["--cpus", "0.5"], ["--require", "cpus"]])
@@ -144,6 +155,37 @@ def test_user_pids_by_sampling(user):
     assert not user.survivors()
 
 
+# They end when the kernel refuses them a process more, most often before a sample sees how many there are.
+QUICK_BOMBS = {
+    "fork": ["sh", "-c", "bomb() { bomb | bomb; }; bomb"],
+    "python": [*PYTHON, "import os, time\nfor i in range(200):\n  if os.fork() == 0: time.sleep(60)"],
+    "threads": [*PYTHON, "import threading, time\n"
+                "for i in range(200): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"],
+}
+
+
+@pytest.mark.limits
+@pytest.mark.parametrize("kind", QUICK_BOMBS)
+def test_review_d10_bomb_that_no_sample_saw(user, kind):
+    """The verdict, or a guess that is called one: never a failure without a word."""
+    for _ in range(6):
+        result = user.result("--pids", "50", "--timeout", f"{60 * SLOW}s", "--", *QUICK_BOMBS[kind])
+        if result["status"] == "exited" and result["exit_code"] != 0:
+            assert "may have reached its limit of 50 processes" in (result["notes"] or ""), result
+            assert "a guess" in result["notes"], result
+        else:
+            assert result["status"] == "pids_limit", result
+    assert not user.survivors()
+
+
+@pytest.mark.limits
+def test_review_d10_failure_after_many_processes_is_no_guess(user):
+    """One after another: that is no bomb."""
+    result = user.result("--pids", "50", "--", "sh", "-c",
+                         "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; exit 3")
+    assert (result["status"], result["exit_code"], result["notes"]) == ("exited", 3, None), result
+
+
 @pytest.mark.limits
 def test_user_cpu_time_by_sampling(user):
     result = user.result("--cpu-time", "500ms", "--timeout", f"{60 * SLOW}s", "--", "sh", "-c",
@@ -213,7 +255,7 @@ def test_user_tree_after_supervisor_killed(user):
 
 
 # Four processes that are never the same for long: each forks and exits, so that a list of pids is
-# old before it is used. They end by themselves when the folder is gone, or after a while.
+# old before it is used. They end by themselves when the directory is gone, or after a while.
 HOPPERS = """
 import os, sys, time
 end = time.monotonic() + 60
@@ -297,8 +339,8 @@ def test_user_guest_cannot_look_into_init(user, tier):
 def test_user_keeps_its_id(user):
     """And is nobody else in the cell: its own user is the only one there."""
     done = user.run("--", "sh", "-c", "id -u; id -g; id -G; id -un; cat /proc/self/uid_map")
-    own = str(USER).encode()
-    assert done.stdout.split() == [own, own, own, b"brig", own, own, b"1"]
+    own, group = str(USER).encode(), str(GROUP).encode()
+    assert done.stdout.split() == [own, group, group, b"brig", own, own, b"1"]
 
 
 def test_user_as_root_of_a_user_namespace(user):
@@ -320,6 +362,7 @@ def test_user_has_a_cell(user):
     assert set(isolation["degraded"]) == {"cgroup", "cpus"}
 
 
+@pytest.mark.root("makes a pipe that the user may not open")
 def test_user_output_through_a_pipe_of_root(user):
     """The user cannot open that pipe again, to have a way that does not wait: it works without."""
     done = user.run("--", "sh", "-c", "yes | head -c 1M")
@@ -333,7 +376,7 @@ def test_user_files_belong_to_the_user(user):
 
 def test_user_workdir_that_cannot_be_entered(user):
     closed = os.path.join(user.tmp, "closed")
-    os.mkdir(closed, 0o700)  # root's
+    os.mkdir(closed, 0o700 if IS_ROOT else 0)
     done = user.run("-w", closed, "--", "touch", os.path.join(user.tmp, "marker"))
     assert done.returncode == 125
     assert "workdir" in message(done) and closed in message(done)
@@ -344,7 +387,7 @@ def test_user_command_that_may_not_be_executed(user):
     path = os.path.join(user.tmp, "secret")
     with open(path, "w", encoding="ascii") as script:
         script.write("#!/bin/sh\n")
-    os.chmod(path, 0o700)  # root's
+    os.chmod(path, 0o700 if IS_ROOT else 0)
     done = user.run("--", path)
     assert done.returncode == 126
     assert path in message(done) and "permission" in message(done)
@@ -353,7 +396,7 @@ def test_user_command_that_may_not_be_executed(user):
 # ---- delegated cgroups -----------------------------------------------------------------------
 
 def own_groups():
-    """The folders of our own cgroup: {controllers: folder}, "" for v2."""
+    """The directories of our own cgroup: {controllers: directory}, "" for v2."""
     found = {}
     with open("/proc/self/cgroup", encoding="ascii") as lines:
         for line in lines:
@@ -364,8 +407,8 @@ def own_groups():
     return found
 
 
-def delegated_folders(wanted):
-    """Below which folders to delegate: one for v2, one for each of the wanted on v1."""
+def delegated_directories(wanted):
+    """Below which directories to delegate: one for v2, one for each of the wanted on v1."""
     own = own_groups()
     with contextlib.suppress(KeyError, OSError):
         with open(own[""] + "/cgroup.controllers", encoding="ascii") as controllers:
@@ -379,24 +422,24 @@ class Delegation:
 
     def __init__(self, wanted):
         name = "brig-test-" + uuid.uuid4().hex[:12]
-        self.folders = [os.path.join(parent, name) for parent in delegated_folders(wanted)]
-        for folder in self.folders:
-            os.mkdir(folder)
-            os.chown(folder, USER, USER)
-            for file in os.listdir(folder):
-                os.chown(os.path.join(folder, file), USER, USER)
+        self.directories = [os.path.join(parent, name) for parent in delegated_directories(wanted)]
+        for directory in self.directories:
+            os.mkdir(directory)
+            os.chown(directory, USER, USER)
+            for file in os.listdir(directory):
+                os.chown(os.path.join(directory, file), USER, USER)
 
     def enter(self):
         """Move this process there; called between fork and exec."""
-        for folder in self.folders:
-            with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as procs:
+        for directory in self.directories:
+            with open(os.path.join(directory, "cgroup.procs"), "w", encoding="ascii") as procs:
                 procs.write("0")
 
     def remove(self):
         """Returns what brig left in it."""
-        left = [os.path.join(path, name) for folder in self.folders
-                for path, names, _ in os.walk(folder) for name in names]
-        clean_up([], self.folders)
+        left = [os.path.join(path, name) for directory in self.directories
+                for path, names, _ in os.walk(directory) for name in names]
+        clean_up([], self.directories)
         return left
 
 
@@ -420,6 +463,7 @@ def delegated(delegate):
 
 
 @pytest.mark.limits
+@pytest.mark.root("makes a cgroup and gives it to the user")
 def test_delegated_limits_are_enforced_by_the_kernel(delegated):
     isolation = delegated.result("--require", "memory,pids,cpus", "--", "true")["isolation"]
     for name in ("memory", "pids", "cpus"):
@@ -428,6 +472,7 @@ def test_delegated_limits_are_enforced_by_the_kernel(delegated):
 
 
 @pytest.mark.limits
+@pytest.mark.root("makes a cgroup and gives it to the user")
 def test_delegated_memory_of_the_whole_tree(delegated):
     result = delegated.result("-m", "512M", "--timeout", f"{60 * SLOW}s", "--", *PYTHON, THREE)
     assert result["status"] == "memory_limit"
@@ -436,6 +481,7 @@ def test_delegated_memory_of_the_whole_tree(delegated):
 
 
 @pytest.mark.limits
+@pytest.mark.root("makes a cgroup and gives it to the user")
 def test_delegated_fork_bomb(delegated):
     result = delegated.result("--timeout", f"{60 * SLOW}s", "--", "bash", "-c",
                               "bomb() { bomb | bomb & }; bomb; sleep 300")
@@ -445,6 +491,7 @@ def test_delegated_fork_bomb(delegated):
 
 
 @pytest.mark.limits
+@pytest.mark.root("makes a cgroup and gives it to the user")
 def test_delegated_cpus(delegated):
     result = delegated.result("--cpus", "0.5", "--timeout", "2s", "--", "sh", "-c",
                               "while :; do :; done & while :; do :; done")
@@ -454,6 +501,7 @@ def test_delegated_cpus(delegated):
 
 
 @pytest.mark.limits
+@pytest.mark.root("makes a cgroup and gives it to the user")
 def test_delegated_tree_after_supervisor_killed(delegated):
     """init removes the group before it ends: there is nobody else in there to do it."""
     process = delegated.start("--", "sh", "-c", STUBBORN + "sleep 300")
@@ -465,6 +513,7 @@ def test_delegated_tree_after_supervisor_killed(delegated):
 
 
 @pytest.mark.limits
+@pytest.mark.root("makes a cgroup and gives it to the user")
 def test_delegated_cpu_time_without_its_controller(delegate):
     """Memory, pids and cpu were delegated, the counter of processor time (v1: cpuacct) was not:
     the limit holds for the tree all the same, or the run is refused."""
@@ -478,11 +527,12 @@ def test_delegated_cpu_time_without_its_controller(delegate):
         assert "cpu" in message(done)
 
 
+@pytest.mark.root("makes a cgroup and gives it to the user")
 def test_delegated_without_cpu(delegate):
     """Only memory and pids: those are enforced, --cpus is refused."""
     user = delegate("memory", "pids")
-    if len(delegated_folders(["memory", "pids"])) < 2:
-        pytest.skip("v2 has one folder for all controllers")
+    if len(delegated_directories(["memory", "pids"])) < 2:
+        pytest.skip("v2 has one directory for all controllers")
     assert user.result("--", "true")["isolation"]["layers"]["memory"].startswith("cgroup")
     done = user.run("--cpus", "0.5", "--", "true")
     assert done.returncode == 125

@@ -1,4 +1,5 @@
-"""Case 32 and the work folder in general."""
+# SPDX-License-Identifier: MIT
+"""Case 32 and the work directory in general."""
 import json
 import os
 import subprocess
@@ -16,42 +17,42 @@ def refused(brig, marker, *options, **kw):
     return message(done)
 
 
-def test_case_32_folder_does_not_exist(brig, tmp_path, marker):
+def test_case_32_directory_does_not_exist(brig, tmp_path, marker):
     text = refused(brig, marker, "-w", tmp_path / "absent")
     assert str(tmp_path / "absent") in text and "does not exist" in text
 
 
-def test_case_32_folder_is_a_file(brig, tmp_path, marker):
+def test_case_32_directory_is_a_file(brig, tmp_path, marker):
     (tmp_path / "file").touch()
     text = refused(brig, marker, "-w", tmp_path / "file")
-    assert str(tmp_path / "file") in text and "not a folder" in text
+    assert str(tmp_path / "file") in text and "not a directory" in text
 
 
-def test_case_32_folder_is_a_dangling_link(brig, tmp_path, marker):
+def test_case_32_directory_is_a_dangling_link(brig, tmp_path, marker):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     text = refused(brig, marker, "-w", tmp_path / "link")
     assert str(tmp_path / "link") in text and "link" in text
 
 
-def test_case_32_folder_is_a_loop_of_links(brig, tmp_path, marker):
+def test_case_32_directory_is_a_loop_of_links(brig, tmp_path, marker):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     assert str(tmp_path / "loop") in refused(brig, marker, "-w", tmp_path / "loop")
 
 
-def test_case_32_folder_is_a_fifo(brig, tmp_path, marker):
+def test_case_32_directory_is_a_fifo(brig, tmp_path, marker):
     """Refused, and not waited for."""
     os.mkfifo(tmp_path / "fifo")
     assert str(tmp_path / "fifo") in refused(brig, marker, "-w", tmp_path / "fifo", timeout=5)
 
 
-def test_case_32_current_folder_was_deleted(brig, tmp_path, marker):
+def test_case_32_current_directory_was_deleted(brig, tmp_path, marker):
     gone = tmp_path / "gone"
     gone.mkdir()
     text = refused(brig, marker, cwd=gone, preexec_fn=lambda: os.rmdir(gone))
     assert "--workdir" in text
 
 
-def test_case_32_deleted_folder_through_proc(brig, tmp_path, marker):
+def test_case_32_deleted_directory_through_proc(brig, tmp_path, marker):
     gone = tmp_path / "gone"
     gone.mkdir()
     held = os.open(gone, os.O_RDONLY)
@@ -61,7 +62,7 @@ def test_case_32_deleted_folder_through_proc(brig, tmp_path, marker):
 
 
 @pytest.mark.parametrize("way", ["variable", "spec"])
-def test_case_32_wherever_the_folder_is_named(brig, tmp_path, marker, way):
+def test_case_32_wherever_the_directory_is_named(brig, tmp_path, marker, way):
     spec = tmp_path / "spec"
     spec.write_text(json.dumps({"workdir": "/absent"}))
     options = ["--spec", spec] if way == "spec" else []
@@ -78,7 +79,7 @@ def test_workdir_by_option(brig, tmp_path):
     assert brig.run("-w", tmp_path, "--", "/bin/pwd").stdout.decode() == f"{tmp_path}\n"
 
 
-def test_workdir_replaces_a_deleted_current_folder(brig, tmp_path):
+def test_workdir_replaces_a_deleted_current_directory(brig, tmp_path):
     gone, work = tmp_path / "gone", tmp_path / "work"
     gone.mkdir()
     work.mkdir()
@@ -109,11 +110,11 @@ def test_workdir_with_an_odd_name(brig, tmp_path):
 
 # ---- what is not made writable without being asked for ---------------------------------------
 
-def home_of(brig, folder, *options, **kw):
-    """Run with this folder as the caller's home and current folder: where the guest is, and what
+def home_of(brig, directory, *options, **kw):
+    """Run with this directory as the caller's home and current directory: where the guest is, and what
     it could write there."""
-    return brig.run(*options, "--", "sh", "-c", "pwd; ls -A; echo x >made", cwd=folder,
-                    env={**os.environ, "HOME": str(folder)}, **kw)
+    return brig.run(*options, "--", "sh", "-c", "pwd; ls -A; echo x >made", cwd=directory,
+                    env={**os.environ, "HOME": str(directory)}, **kw)
 
 
 def test_workdir_is_not_all_of_a_home(brig, tmp_path):
@@ -124,13 +125,48 @@ def test_workdir_is_not_all_of_a_home(brig, tmp_path):
     assert os.listdir(tmp_path) == ["secret"]
 
 
-def test_result_says_that_the_current_folder_is_not_shown(brig, tmp_path):
-    def view(folder):
-        done = brig.run("--json", "--", "pwd", cwd=folder, env={**os.environ, "HOME": str(tmp_path)})
+def test_result_says_that_the_current_directory_is_not_shown(brig, tmp_path):
+    def view(directory):
+        done = brig.run("--json", "--", "pwd", cwd=directory, env={**os.environ, "HOME": str(tmp_path)})
         return json.loads(done.stdout)["isolation"]["layers"]["view"]
     (tmp_path / "project").mkdir()
     assert "--workdir" in view(tmp_path) and "--workdir" in view("/etc")
     assert "--workdir" not in view(tmp_path / "project")
+
+
+@pytest.mark.parametrize("where", ["home", "/", "/etc"])
+def test_review_u1_warning_that_what_is_written_is_lost(brig, tmp_path, where):
+    """One line on stderr however the command ends, and in the result; none where it is not so."""
+    home, work = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    directory, env = home if where == "home" else where, {**os.environ, "HOME": str(home)}
+    for guest in ("true", "echo x > file"):
+        done = brig.run("--", "sh", "-c", guest, cwd=directory, env=env)
+        line, = message(done).splitlines()
+        assert done.returncode == 0 and line.startswith(f"brig: warning: brig was started in {directory},")
+        assert "--workdir" in line and "is lost" in line
+    assert not (home / "file").exists()
+    assert str(directory) in brig.result("--", "true", cwd=directory, env=env)["hints"][0]
+    assert brig.run("-q", "--", "true", cwd=directory, env=env).stderr == b""
+    assert brig.run("--", "true", cwd=work, env=env).stderr == b""
+    assert brig.run("--workdir", work, "--", "true", cwd=directory, env=env).stderr == b""
+
+
+def test_review_u1_warning_does_not_wait_for_its_reader(brig, tmp_path):
+    """A full stderr that nobody reads: the command runs, and is not held up by the warning."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(write_end, b"x" * 65536)
+    os.set_blocking(write_end, True)
+    env = {**os.environ, "HOME": str(tmp_path)}
+    try:
+        assert brig.run("--", "true", cwd=tmp_path, env=env, stderr=write_end, timeout=20).returncode == 0
+    finally:
+        os.close(read_end)
+        os.close(write_end)
 
 
 def test_workdir_is_all_of_a_home_if_asked_for(brig, tmp_path):
@@ -139,22 +175,22 @@ def test_workdir_is_all_of_a_home_if_asked_for(brig, tmp_path):
     assert os.listdir(tmp_path) == ["made"]
 
 
-@pytest.mark.parametrize("folder", ["/", "/usr", "/usr/share", "/etc", "/var", "/home"])
-def test_workdir_is_not_a_folder_of_the_system(brig, folder):
-    done = brig.run("--", "sh", "-c", f"echo x >{folder}/{brig.token}", cwd=folder)
+@pytest.mark.parametrize("directory", ["/", "/usr", "/usr/share", "/etc", "/var", "/home"])
+def test_workdir_is_not_a_directory_of_the_system(brig, directory):
+    done = brig.run("--", "sh", "-c", f"echo x >{directory}/{brig.token}", cwd=directory)
     assert done.returncode != 0
-    assert not os.path.exists(os.path.join(folder, brig.token))
+    assert not os.path.exists(os.path.join(directory, brig.token))
 
 
-@pytest.mark.parametrize("folder", ["/", "/proc", "/proc/self", "/sys", "/dev"])
-def test_workdir_that_cannot_be_one(brig, marker, folder):
+@pytest.mark.parametrize("directory", ["/", "/proc", "/proc/self", "/sys", "/dev"])
+def test_workdir_that_cannot_be_one(brig, marker, directory):
     """The cell has its own of these: refused, and named."""
-    text = refused(brig, marker, "-w", folder)
-    assert folder in text
+    text = refused(brig, marker, "-w", directory)
+    assert directory in text
 
 
 @pytest.mark.parametrize("option, name", [("-w", "workdir"), ("--ro", "--ro"), ("--rw", "--rw")])
-def test_folder_of_homes_is_shown_or_refused(brig, option, name):
+def test_directory_of_homes_is_shown_or_refused(brig, option, name):
     """The guest's own home would be in it: it is shown all the same, or refused by its name."""
     done = brig.run(option, "/home", "--", "ls", "-d", "/home")
     if done.returncode == 0:

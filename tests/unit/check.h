@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What every unit test includes: cmocka with the headers it needs before it, and a few assertions
  * that say more than "not equal". */
 #ifndef UNIT_CHECK_H

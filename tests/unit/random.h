@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random input that is the same in every run: a failure can be repeated. */
 #ifndef UNIT_RANDOM_H
 #define UNIT_RANDOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Are two specs the same? For tests that a refused change changed nothing. */
 #ifndef UNIT_SAME_SPEC_H
 #define UNIT_SAME_SPEC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For test_template.c: what its template does, and its calls. The template is the test program
  * itself, started with an argument. */
 #ifndef TEMPLATE_GUEST_H
@@ -6,11 +7,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "brig_template.h"
@@ -29,6 +32,17 @@ static void use_memory(size_t bytes)
     unsigned char *memory = malloc(bytes);
     for (size_t i = 0; memory && i < bytes; i += 4096)
         ((volatile unsigned char *)memory)[i] = 1;
+}
+
+/* Each takes one of the pending signals that a user may have. */
+static int take_timers(int most)
+{
+    struct sigevent nothing = {.sigev_notify = SIGEV_NONE};
+    timer_t timer;
+    int taken = 0;
+    while (taken < most && timer_create(CLOCK_MONOTONIC, &nothing, &timer) == 0)
+        taken++;
+    return taken;
 }
 
 /* A job is one letter and an argument. */
@@ -54,6 +68,16 @@ static int run_job(const struct brig_template_job *job)
     case 'm':
         use_memory((size_t)200 << 20);
         break;
+    case 'q': /* a few pending signals */
+        printf("%d", take_timers(10));
+        break;
+    case 'Q': { /* all of them, for as long as the call lasts */
+        FILE *told = fopen("taken", "w");
+        if (!told || fprintf(told, "%d\n", take_timers(1 << 20)) < 0 || fclose(told) != 0)
+            return 1;
+        pause();
+        break;
+    }
     case 'w': /* wait */
         pause();
         break;
@@ -72,7 +96,7 @@ static int run_job(const struct brig_template_job *job)
             return 1;
         return write(3, two, sizeof two - 1) > 0 || errno == EPIPE ? 7 : 1;
     }
-    case 'c': /* what the C library is told of the processor */
+    case 'c': /* what the C library is told of the CPU */
         for (int cpu = 0; cpu < 64; cpu++) {
             cpu_set_t one;
             CPU_ZERO(&one);
@@ -120,6 +144,37 @@ static void answer_with(int socket, size_t index)
     pause();
 }
 
+/* Say something with as many descriptors as asked for, in one message. */
+static void send_with(int socket, const uint32_t what[2], size_t count)
+{
+    union {
+        struct cmsghdr head;
+        char space[CMSG_SPACE(sizeof(int) * 253)];
+    } control = {0};
+    struct iovec part = {(void *)what, 2 * sizeof *what};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = CMSG_SPACE(sizeof(int) * count)};
+    control.head.cmsg_level = SOL_SOCKET;
+    control.head.cmsg_type = SCM_RIGHTS;
+    control.head.cmsg_len = CMSG_LEN(sizeof(int) * count);
+    for (size_t i = 0; i < count; i++)
+        memcpy(CMSG_DATA(&control.head) + i * sizeof(int), &(int){1}, sizeof(int));
+    sendmsg(socket, &message, 0);
+}
+
+/* It answers, with descriptors that nobody asked for. */
+static void be_generous(int socket)
+{
+    static const uint32_t ready[2] = {FORK_VERSION, 0}, pid[2] = {FORK_VERSION, 99};
+    char request[65536 * 2];
+    send_with(socket, ready, 2);
+    if (recv(socket, request, sizeof request, 0) > 0)
+        send_with(socket, pid, 2);
+    pause();
+}
+
 static int be_template(const char *how)
 {
     struct brig_template_job job;
@@ -139,6 +194,8 @@ static int be_template(const char *how)
         send(socket, "junk", 4, 0);
         pause();
     }
+    if (strcmp(how, "generous") == 0)
+        be_generous(socket);
     if (strcmp(how, "traitor") == 0)
         answer_with(socket, 4); /* the supervisor itself, which ends calls that fail */
     if (strcmp(how, "fool") == 0)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cli/batch_journal.c: what counts as a line of a journal, and what becomes of what does not. */
 #include "batch/batch_journal.h"
 
@@ -45,7 +46,7 @@ static int add(struct journal *journal, const char *line)
 
 static void test_what_was_added_is_there_when_it_is_opened_again(void **state)
 {
-    const char *path = folder_path(*state, "journal");
+    const char *path = dir_path(*state, "journal");
     struct journal journal;
     assert_int_equal(journal_open(&journal, path, 1, NULL), 0);
     assert_int_equal(journal_follow(&journal, 1, 255), JOURNAL_TODO);
@@ -72,7 +73,7 @@ static void test_what_was_added_is_there_when_it_is_opened_again(void **state)
 
 static void test_a_journal_of_another_setup_is_refused(void **state)
 {
-    const char *path = folder_path(*state, "journal");
+    const char *path = dir_path(*state, "journal");
     struct brig_error err;
     struct journal journal;
     assert_int_equal(journal_open(&journal, path, 1, NULL), 0);
@@ -83,11 +84,11 @@ static void test_a_journal_of_another_setup_is_refused(void **state)
 }
 
 /* The number of records that are left of a file; its size is the size of what is whole. */
-static void reopen(struct folder *folder, const char *text, size_t len, uint64_t records)
+static void reopen(struct dir *dir, const char *text, size_t len, uint64_t records)
 {
     struct journal journal;
     struct stat st;
-    const char *path = folder_write(folder, "cut", text, len, 0600);
+    const char *path = dir_write(dir, "cut", text, len, 0600);
     assert_int_equal(journal_open(&journal, path, 1, NULL), 0);
     assert_int_equal(journal.records, records);
     assert_int_equal(stat(path, &st), 0);
@@ -97,20 +98,20 @@ static void reopen(struct folder *folder, const char *text, size_t len, uint64_t
 
 static void test_cut_at_every_byte_it_has_the_records_that_are_whole(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     struct journal journal;
     char text[1024];
-    assert_int_equal(journal_open(&journal, folder_path(folder, "journal"), 1, NULL), 0);
+    assert_int_equal(journal_open(&journal, dir_path(dir, "journal"), 1, NULL), 0);
     size_t header = (size_t)journal.size;
     assert_int_equal(add(&journal, RECORD("1", "true")), 0);
     assert_int_equal(add(&journal, RECORD("2", "true")), 0);
     journal_close(&journal);
-    int fd = openat(folder->fd, "journal", O_RDONLY | O_CLOEXEC);
+    int fd = openat(dir->fd, "journal", O_RDONLY | O_CLOEXEC);
     size_t len = (size_t)read(fd, text, sizeof text);
     size_t record = (len - header) / 2;
     close(fd);
     for (size_t cut = 0; cut <= len; cut++)
-        reopen(folder, text, cut, cut < header + record ? 0 : cut < len ? 1 : 2);
+        reopen(dir, text, cut, cut < header + record ? 0 : cut < len ? 1 : 2);
 }
 
 int main(void)
@@ -118,9 +119,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_beginning_of_a_record),
         cmocka_unit_test(test_what_is_no_record),
-        folder_test(test_what_was_added_is_there_when_it_is_opened_again),
-        folder_test(test_a_journal_of_another_setup_is_refused),
-        folder_test(test_cut_at_every_byte_it_has_the_records_that_are_whole),
+        dir_test(test_what_was_added_is_there_when_it_is_opened_again),
+        dir_test(test_a_journal_of_another_setup_is_refused),
+        dir_test(test_cut_at_every_byte_it_has_the_records_that_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cli/batch_lines.c: lines of any stream, in pieces of any size. */
 #include "batch/batch_lines.h"
 
@@ -82,7 +83,7 @@ static void test_a_line_that_is_too_long_is_passed_over(void **state)
 
 static void test_the_hash_is_of_the_line_however_it_was_read(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     size_t len = 2 * LINES_LINE_MAX;
     char *text = malloc(len);
     const char *line;
@@ -91,7 +92,7 @@ static void test_the_hash_is_of_the_line_however_it_was_read(void **state)
     assert_non_null(text);
     for (size_t i = 0; i < len; i++)
         text[i] = (char)('a' + i % 23);
-    int fd = open(folder_write(folder, "jobs", text, len, 0600), O_RDONLY | O_CLOEXEC);
+    int fd = open(dir_write(dir, "jobs", text, len, 0600), O_RDONLY | O_CLOEXEC);
     assert_int_equal(lines_init(&lines, fd), 0);
     while (lines_next(&lines, &line, &found) == LINES_WAIT)
         assert_int_equal(lines_fill(&lines), 0);
@@ -105,9 +106,9 @@ static void test_the_hash_is_of_the_line_however_it_was_read(void **state)
 
 static void test_what_cannot_be_read_is_its_errno(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     struct lines lines;
-    assert_int_equal(lines_init(&lines, folder->fd), 0);
+    assert_int_equal(lines_init(&lines, dir->fd), 0);
     assert_int_equal(lines_fill(&lines), -EISDIR);
     lines_done(&lines);
 }
@@ -118,8 +119,8 @@ int main(void)
         cmocka_unit_test(test_lines_are_the_same_in_pieces_of_every_size),
         cmocka_unit_test(test_nothing_is_no_line),
         cmocka_unit_test(test_a_line_that_is_too_long_is_passed_over),
-        folder_test(test_the_hash_is_of_the_line_however_it_was_read),
-        folder_test(test_what_cannot_be_read_is_its_errno),
+        dir_test(test_the_hash_is_of_the_line_however_it_was_read),
+        dir_test(test_what_cannot_be_read_is_its_errno),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

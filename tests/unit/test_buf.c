@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/buf.c: the maximum holds to the byte, the first failure stays, and what is taken is the
  * caller's. */
 #include "base/buf.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/channel.c: one message of the length it announces is a result; anything else is none. */
 #include "lib/result/channel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/chunk.c: where its bytes begin. */
 #include "base/chunk.h"
 

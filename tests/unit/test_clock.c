@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/clock.c: calendar time as text, in UTC and to the millisecond. */
 #include "base/clock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/envelope.c and lib/redact_json.c: what a tool says its result is, and that it is still JSON
  * when its secrets are hidden. */
 #include "lib/tools/envelope.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/environment.c: what of the caller's environment gets through, and who wins. */
 #include "lib/spec/environment.h"
 
@@ -6,7 +7,7 @@
 #include "directory.h"
 
 struct fixture {
-    struct folder *folder;
+    struct dir *dir;
     struct brig_spec *spec;
     struct strings env;
 };
@@ -14,7 +15,7 @@ struct fixture {
 static int start(void **state)
 {
     struct fixture *f = calloc(1, sizeof *f);
-    if (!f || folder_setup((void **)&f->folder) < 0)
+    if (!f || dir_setup((void **)&f->dir) < 0)
         return -1;
     *state = f;
     return brig_spec_new(&f->spec, NULL);
@@ -25,7 +26,7 @@ static int end(void **state)
     struct fixture *f = *state;
     strings_done(&f->env);
     brig_spec_free(f->spec);
-    folder_teardown((void **)&f->folder);
+    dir_teardown((void **)&f->dir);
     free(f);
     return 0;
 }
@@ -47,7 +48,7 @@ static int build(struct fixture *f, const char *const *host, struct brig_error *
 
 static void add_file(struct fixture *f, const char *name, const char *text)
 {
-    set(f, "env_file", folder_text(f->folder, name, text, 0600));
+    set(f, "env_file", dir_text(f->dir, name, text, 0600));
 }
 
 static void check_value(const struct fixture *f, const char *name, const char *value)
@@ -199,22 +200,22 @@ static void test_a_line_that_is_a_name_only_is_refused(void **state)
 static void test_a_file_with_a_nul_byte_is_refused(void **state)
 {
     struct fixture *f = *state;
-    set(f, "env_file", folder_write(f->folder, "a.env", "A=1\0B=2\n", 8, 0600));
+    set(f, "env_file", dir_write(f->dir, "a.env", "A=1\0B=2\n", 8, 0600));
     check_file_refused(f, "holds a NUL byte");
 }
 
 static void test_a_missing_file_is_refused(void **state)
 {
     struct fixture *f = *state;
-    set(f, "env_file", folder_path(f->folder, "none"));
+    set(f, "env_file", dir_path(f->dir, "none"));
     check_file_refused(f, "No such file");
 }
 
 static void test_what_is_not_a_file_is_refused_without_waiting(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(mkfifoat(f->folder->fd, "fifo", 0600), 0);
-    set(f, "env_file", folder_path(f->folder, "fifo"));
+    assert_int_equal(mkfifoat(f->dir->fd, "fifo", 0600), 0);
+    set(f, "env_file", dir_path(f->dir, "fifo"));
     alarm(20);
     check_file_refused(f, "is not a regular file");
     alarm(0);
@@ -227,10 +228,10 @@ static void test_a_file_is_bounded_to_the_byte(void **state)
     char *text = malloc(max + 1);
     memset(text, '\n', max + 1);
     memcpy(text, "A=1", 3);
-    set(f, "env_file", folder_write(f->folder, "a.env", text, max, 0600));
+    set(f, "env_file", dir_write(f->dir, "a.env", text, max, 0600));
     assert_int_equal(build(f, no_host, NULL), 0);
     check_value(f, "A", "1");
-    folder_write(f->folder, "a.env", text, max + 1, 0600);
+    dir_write(f->dir, "a.env", text, max + 1, 0600);
     check_file_refused(f, "is larger than 1048576 bytes");
     free(text);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/error.c: the text of an error is one safe line, and the value returned is never 0. */
 #include "base/error.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/eventlog.c: whole lines of JSON, a queue that is bounded, and an account of what was dropped.
  */
 #include <errno.h>
@@ -27,8 +28,8 @@ static int start(void **state)
         return -1;
     fcntl(b->ends[1], F_SETPIPE_SZ, 4096);
     fcntl(b->ends[0], F_SETFL, O_NONBLOCK);
-    snprintf(b->run.id, sizeof b->run.id, "r1");
-    b->run.started_at = INT64_C(1709210096000000000);
+    snprintf(b->run.report.id, sizeof b->run.report.id, "r1");
+    b->run.clocks.started_at = INT64_C(1709210096000000000);
     *state = b;
     alarm(20);
     return brig_event_log_new(&b->log, b->ends[1], ROOM, NULL);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/fd.c: small files are read whole or not at all. */
 #include "base/fd.h"
 
@@ -7,64 +8,64 @@
 
 static void test_a_file_is_read_whole_and_terminated(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     char text[8];
-    folder_text(folder, "counter", "123\n", 0600);
-    assert_int_equal(fd_read_file(folder->fd, "counter", text, sizeof text), 4);
+    dir_text(dir, "counter", "123\n", 0600);
+    assert_int_equal(fd_read_file(dir->fd, "counter", text, sizeof text), 4);
     assert_string_equal(text, "123\n");
-    folder_text(folder, "empty", "", 0600);
-    assert_int_equal(fd_read_file(folder->fd, "empty", text, sizeof text), 0);
+    dir_text(dir, "empty", "", 0600);
+    assert_int_equal(fd_read_file(dir->fd, "empty", text, sizeof text), 0);
     assert_string_equal(text, "");
 }
 
 static void test_a_file_must_leave_room_for_its_end(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     char text[8];
-    folder_text(folder, "fits", "1234567", 0600);
-    folder_text(folder, "over", "12345678", 0600);
-    assert_int_equal(fd_read_file(folder->fd, "fits", text, sizeof text), 7);
-    assert_int_equal(fd_read_file(folder->fd, "over", text, sizeof text), -EFBIG);
+    dir_text(dir, "fits", "1234567", 0600);
+    dir_text(dir, "over", "12345678", 0600);
+    assert_int_equal(fd_read_file(dir->fd, "fits", text, sizeof text), 7);
+    assert_int_equal(fd_read_file(dir->fd, "over", text, sizeof text), -EFBIG);
 }
 
 static void test_a_missing_file_is_its_errno(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     char text[8];
-    assert_int_equal(fd_read_file(folder->fd, "none", text, sizeof text), -ENOENT);
-    assert_int_equal(fd_write_file(folder->fd, "none", "1"), -ENOENT);
-    assert_int_equal(fd_read_file(folder->fd, ".", text, sizeof text), -EISDIR);
+    assert_int_equal(fd_read_file(dir->fd, "none", text, sizeof text), -ENOENT);
+    assert_int_equal(fd_write_file(dir->fd, "none", "1"), -ENOENT);
+    assert_int_equal(fd_read_file(dir->fd, ".", text, sizeof text), -EISDIR);
 }
 
 /* A read that brings much may not be the last one. */
 static void test_a_file_of_several_pieces_is_read_whole(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     static char bytes[20000], text[20001];
     memset(bytes, 'x', sizeof bytes);
-    folder_write(folder, "file", bytes, sizeof bytes, 0600);
-    assert_int_equal(fd_read_file(folder->fd, "file", text, sizeof text), sizeof bytes);
+    dir_write(dir, "file", bytes, sizeof bytes, 0600);
+    assert_int_equal(fd_read_file(dir->fd, "file", text, sizeof text), sizeof bytes);
     assert_memory_equal(text, bytes, sizeof bytes);
-    assert_int_equal(fd_read_file(folder->fd, "file", text, sizeof bytes), -EFBIG);
+    assert_int_equal(fd_read_file(dir->fd, "file", text, sizeof bytes), -EFBIG);
 }
 
 static void test_write_does_not_make_files(void **state)
 {
-    struct folder *folder = *state;
-    assert_int_equal(fd_write_file(folder->fd, "new", "1"), -ENOENT);
-    assert_int_equal(faccessat(folder->fd, "new", F_OK, 0), -1);
+    struct dir *dir = *state;
+    assert_int_equal(fd_write_file(dir->fd, "new", "1"), -ENOENT);
+    assert_int_equal(faccessat(dir->fd, "new", F_OK, 0), -1);
 }
 
 static void test_read_all_is_bounded_to_the_byte(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     static char bytes[20000];
     memset(bytes, 'x', sizeof bytes);
-    folder_write(folder, "file", bytes, sizeof bytes, 0600);
+    dir_write(dir, "file", bytes, sizeof bytes, 0600);
     for (size_t max = sizeof bytes - 1; max <= sizeof bytes + 1; max++) {
         char *out = NULL;
         size_t len = 77;
-        int fd = openat(folder->fd, "file", O_RDONLY | O_CLOEXEC);
+        int fd = openat(dir->fd, "file", O_RDONLY | O_CLOEXEC);
         int ret = fd_read_all(fd, max, &out, &len);
         close(fd);
         if (max < sizeof bytes) {
@@ -120,12 +121,12 @@ static void test_descriptors_and_memory_free_themselves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        folder_test(test_a_file_is_read_whole_and_terminated),
-        folder_test(test_a_file_must_leave_room_for_its_end),
-        folder_test(test_a_missing_file_is_its_errno),
-        folder_test(test_a_file_of_several_pieces_is_read_whole),
-        folder_test(test_write_does_not_make_files),
-        folder_test(test_read_all_is_bounded_to_the_byte),
+        dir_test(test_a_file_is_read_whole_and_terminated),
+        dir_test(test_a_file_must_leave_room_for_its_end),
+        dir_test(test_a_missing_file_is_its_errno),
+        dir_test(test_a_file_of_several_pieces_is_read_whole),
+        dir_test(test_write_does_not_make_files),
+        dir_test(test_read_all_is_bounded_to_the_byte),
         cmocka_unit_test(test_read_all_takes_a_pipe_to_its_end),
         cmocka_unit_test(test_descriptors_and_memory_free_themselves),
     };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/group.c: reading the kernel's small files. What needs a cgroup is in tests/system. */
 #include "lib/cgroup/group.h"
 
@@ -10,26 +11,26 @@
 
 static void test_a_key_is_found_by_its_whole_name(void **state)
 {
-    struct folder *folder = *state;
-    folder_text(folder, "memory.events", "low 1\noom 2\noom_kill 3\noom_group_kill 4\nmax 5", 0600);
-    assert_int_equal(group_read_key(folder->fd, "memory.events", "oom"), 2);
-    assert_int_equal(group_read_key(folder->fd, "memory.events", "oom_kill"), 3);
-    assert_int_equal(group_read_key(folder->fd, "memory.events", "max"), 5);
-    assert_int_equal(group_read_key(folder->fd, "memory.events", "kill"), BRIG_UNKNOWN);
-    assert_int_equal(group_read_key(folder->fd, "memory.events", "oo"), BRIG_UNKNOWN);
-    assert_int_equal(group_read_key(folder->fd, "none", "oom"), BRIG_UNKNOWN);
+    struct dir *dir = *state;
+    dir_text(dir, "memory.events", "low 1\noom 2\noom_kill 3\noom_group_kill 4\nmax 5", 0600);
+    assert_int_equal(group_read_key(dir->fd, "memory.events", "oom"), 2);
+    assert_int_equal(group_read_key(dir->fd, "memory.events", "oom_kill"), 3);
+    assert_int_equal(group_read_key(dir->fd, "memory.events", "max"), 5);
+    assert_int_equal(group_read_key(dir->fd, "memory.events", "kill"), BRIG_UNKNOWN);
+    assert_int_equal(group_read_key(dir->fd, "memory.events", "oo"), BRIG_UNKNOWN);
+    assert_int_equal(group_read_key(dir->fd, "none", "oom"), BRIG_UNKNOWN);
 }
 
 static void test_a_file_of_keys_that_is_empty_or_too_long_is_unknown(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     char text[5000];
-    folder_text(folder, "empty", "", 0600);
-    assert_int_equal(group_read_key(folder->fd, "empty", "max"), BRIG_UNKNOWN);
+    dir_text(dir, "empty", "", 0600);
+    assert_int_equal(group_read_key(dir->fd, "empty", "max"), BRIG_UNKNOWN);
     memset(text, '\n', sizeof text);
     memcpy(text, "max 1\n", 6);
-    folder_write(folder, "long", text, sizeof text, 0600);
-    assert_int_equal(group_read_key(folder->fd, "long", "max"), BRIG_UNKNOWN);
+    dir_write(dir, "long", text, sizeof text, 0600);
+    assert_int_equal(group_read_key(dir->fd, "long", "max"), BRIG_UNKNOWN);
 }
 
 static void test_a_number_is_read_and_max_is_none(void **state)
@@ -45,25 +46,25 @@ static void test_a_number_is_read_and_max_is_none(void **state)
         {"", BRIG_UNKNOWN},
         {"\n", BRIG_UNKNOWN},
     };
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        folder_text(folder, "memory.max", rows[i].text, 0600);
-        assert_int_equal(group_read_number(folder->fd, "memory.max"), rows[i].value);
+        dir_text(dir, "memory.max", rows[i].text, 0600);
+        assert_int_equal(group_read_number(dir->fd, "memory.max"), rows[i].value);
     }
-    assert_int_equal(group_read_number(folder->fd, "none"), BRIG_UNKNOWN);
+    assert_int_equal(group_read_number(dir->fd, "none"), BRIG_UNKNOWN);
 }
 
 static void test_a_number_is_written_and_unlimited_is_left_out(void **state)
 {
-    struct folder *folder = *state;
-    folder_text(folder, "pids.max", "before", 0600);
-    assert_int_equal(group_write_number(folder->fd, "pids.max", BRIG_UNLIMITED), 0);
-    assert_int_equal(group_read_number(folder->fd, "pids.max"), BRIG_UNKNOWN);
-    folder_text(folder, "pids.max", "", 0600);
-    assert_int_equal(group_write_number(folder->fd, "pids.max", 42), 0);
-    assert_int_equal(group_read_number(folder->fd, "pids.max"), 42);
-    assert_int_equal(group_write_number(folder->fd, "none", 1), -ENOENT);
-    assert_int_equal(group_write_number(folder->fd, "none", BRIG_UNLIMITED), 0);
+    struct dir *dir = *state;
+    dir_text(dir, "pids.max", "before", 0600);
+    assert_int_equal(group_write_number(dir->fd, "pids.max", BRIG_UNLIMITED), 0);
+    assert_int_equal(group_read_number(dir->fd, "pids.max"), BRIG_UNKNOWN);
+    dir_text(dir, "pids.max", "", 0600);
+    assert_int_equal(group_write_number(dir->fd, "pids.max", 42), 0);
+    assert_int_equal(group_read_number(dir->fd, "pids.max"), 42);
+    assert_int_equal(group_write_number(dir->fd, "none", 1), -ENOENT);
+    assert_int_equal(group_write_number(dir->fd, "none", BRIG_UNLIMITED), 0);
 }
 
 /* ---- the lines of /proc/self/cgroup --------------------------------------------------------- */
@@ -181,12 +182,12 @@ static void own_group(char *name, size_t size)
         fclose(file);
 }
 
-static bool kill_listed(struct folder *folder, const char *list, pid_t pid, const char *group)
+static bool kill_listed(struct dir *dir, const char *list, pid_t pid, const char *group)
 {
     char text[8192];
     snprintf(text, sizeof text, "%s%d\n", list, (int)pid);
-    folder_text(folder, "cgroup.procs", text, 0600);
-    int count = group_kill_listed(folder->fd, group);
+    dir_text(dir, "cgroup.procs", text, 0600);
+    int count = group_kill_listed(dir->fd, group);
     bool killed = was_killed(pid);
     assert_int_equal(count, killed);
     return killed;
@@ -199,11 +200,11 @@ static void test_only_a_listed_process_that_is_in_the_group_is_killed(void **sta
     own_group(own, sizeof own);
     assert_true(kill_listed(*state, "0\n1\n\n", spawn_sleeper(), own));
     assert_false(kill_listed(*state, "", spawn_sleeper(), "brig.no.such.group-1"));
-    folder_text(*state, "cgroup.procs", "", 0600);
-    struct folder *folder = *state;
-    assert_int_equal(group_kill_listed(folder->fd, ":"), 0);
-    assert_int_equal(unlinkat(folder->fd, "cgroup.procs", 0), 0);
-    assert_int_equal(group_kill_listed(folder->fd, ":"), 0);
+    dir_text(*state, "cgroup.procs", "", 0600);
+    struct dir *dir = *state;
+    assert_int_equal(group_kill_listed(dir->fd, ":"), 0);
+    assert_int_equal(unlinkat(dir->fd, "cgroup.procs", 0), 0);
+    assert_int_equal(group_kill_listed(dir->fd, ":"), 0);
 }
 
 static void test_a_long_list_is_read_to_its_end(void **state)
@@ -242,17 +243,17 @@ static void test_a_group_that_was_never_made_can_be_read_killed_and_removed(void
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        folder_test(test_a_key_is_found_by_its_whole_name),
-        folder_test(test_a_file_of_keys_that_is_empty_or_too_long_is_unknown),
-        folder_test(test_a_number_is_read_and_max_is_none),
-        folder_test(test_a_number_is_written_and_unlimited_is_left_out),
+        dir_test(test_a_key_is_found_by_its_whole_name),
+        dir_test(test_a_file_of_keys_that_is_empty_or_too_long_is_unknown),
+        dir_test(test_a_number_is_read_and_max_is_none),
+        dir_test(test_a_number_is_written_and_unlimited_is_left_out),
         cmocka_unit_test(test_the_own_path_is_that_of_the_line_with_the_controller),
         cmocka_unit_test(test_a_controller_that_is_not_there_has_no_path),
         cmocka_unit_test(test_a_path_that_does_not_fit_is_an_error),
         cmocka_unit_test(test_the_kernels_own_lines_are_understood),
-        folder_test(test_only_a_listed_process_that_is_in_the_group_is_killed),
-        folder_test(test_a_long_list_is_read_to_its_end),
-        folder_test(test_a_group_whose_name_only_begins_like_it_is_another_one),
+        dir_test(test_only_a_listed_process_that_is_in_the_group_is_killed),
+        dir_test(test_a_long_list_is_read_to_its_end),
+        dir_test(test_a_group_whose_name_only_begins_like_it_is_another_one),
         cmocka_unit_test(test_a_group_that_was_never_made_can_be_read_killed_and_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
-/* child/op.c: operations do what they say, and the first that fails stops the rest. Each test runs
- * in a child, because an operation changes the process for good. */
+/* SPDX-License-Identifier: MIT */
+/* child/guest_ops.c: operations do what they say, and the first that fails stops the rest. Each
+ * test runs in a child, because an operation changes the process for good. */
 #include "child/guest_ops.h"
 
 #include <errno.h>
@@ -59,7 +60,7 @@ static void test_each_operation_does_what_it_says(void **state)
     const struct op no_new_privs = {.kind = OP_NO_NEW_PRIVS, .fd = -1};
     const struct op session = {.kind = OP_NEW_SESSION, .fd = -1};
     const struct op chdir_op = {.kind = OP_CHDIR, .fd = root};
-    const struct op rlimit = {.kind = OP_RLIMIT, .fd = -1, .a = RLIMIT_NOFILE, .b = 64, .c = 65};
+    const struct op rlimit = {.kind = OP_RLIMIT, .fd = -1, .rlimit = {RLIMIT_NOFILE, 64, 65}};
     assert_true(run_in_child(&no_new_privs, 1, 0, 99, has_no_new_privs));
     assert_true(run_in_child(&session, 1, 0, 99, has_own_session));
     assert_true(run_in_child(&chdir_op, 1, 0, 99, is_in_root));

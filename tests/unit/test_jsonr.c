@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/jsonr.c: an object or an error that names the place, within bounds of size and depth. */
 #include "base/jsonr.h"
 

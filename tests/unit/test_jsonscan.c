@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/jsonscan.c: takes what is JSON and nothing else, and finds the members of the outermost
  * object. */
 #include "base/jsonscan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/jsonw.c: what is written is JSON by the judgement of another library, and says what it was
  * told to say. */
 #include "base/jsonw.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/landlock.c: the rules of every version, from 1 to the kernel's own, are taken by the kernel
  * and hold what that version can hold. Each runs in a child, because a ruleset is for good. */
 #include "lib/cell/landlock.h"
@@ -26,9 +27,8 @@ static bool can_open(const char *path, int flags)
 static long enforce(const struct place *place, int version)
 {
     static struct view view; /* too large for a stack */
-    const char *const writable[] = {place->writable, NULL};
     uint32_t failed = 0;
-    landlock_add_host_rules(&view, version, writable, place->writable);
+    landlock_add_host_rules(&view, version, NULL, place->writable);
     long ret = cell_run(view.ops, view.count, CELL_PART_RUN, NULL, &failed);
     strings_done(&view.text);
     if (ret < 0)
@@ -56,7 +56,7 @@ static int look(const struct place *place, int version)
     EXPECT(!can_open(place->outside, O_RDONLY) && errno == EACCES);
     EXPECT(!can_open(place->outside, O_WRONLY) && errno == EACCES);
     EXPECT(unlink(place->outside) < 0 && errno == EACCES);
-    /* Between folders: never in version 1, with the right to both from 2 on. */
+    /* Between directories: never in version 1, with the right to both from 2 on. */
     EXPECT((rename(place->inside, place->moved) == 0) == (version >= 2));
     EXPECT((truncate(place->outside, 1) == 0) == (version < 3));
     EXPECT((kill(parent, 0) == 0) == (version < 6));
@@ -66,19 +66,19 @@ static int look(const struct place *place, int version)
 
 static void test_every_version_holds(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     struct place place;
     int newest = landlock_version();
     assert_true(newest >= 1);
-    snprintf(place.writable, sizeof place.writable, "%s", folder_path(folder, "writable"));
+    snprintf(place.writable, sizeof place.writable, "%s", dir_path(dir, "writable"));
     snprintf(place.inside, sizeof place.inside, "%s/file", place.writable);
     snprintf(place.moved, sizeof place.moved, "%s/below/file", place.writable);
-    assert_int_equal(mkdirat(folder->fd, "writable", 0700), 0);
-    assert_int_equal(mkdirat(folder->fd, "writable/below", 0700), 0);
+    assert_int_equal(mkdirat(dir->fd, "writable", 0700), 0);
+    assert_int_equal(mkdirat(dir->fd, "writable/below", 0700), 0);
     for (int version = 1; version <= newest; version++) {
         int status = 0;
         snprintf(place.outside, sizeof place.outside, "%s",
-                 folder_text(folder, "outside", "not yours", 0600));
+                 dir_text(dir, "outside", "not yours", 0600));
         pid_t pid = fork();
         if (pid == 0) {
             int line = look(&place, version);
@@ -95,6 +95,6 @@ static void test_every_version_holds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {folder_test(test_every_version_holds)};
+    const struct CMUnitTest tests[] = {dir_test(test_every_version_holds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

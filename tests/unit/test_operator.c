@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/operator.c: which file is trusted, what it may say, and how a maximum is applied. */
 #include "lib/spec/operator.h"
 
@@ -5,10 +6,10 @@
 
 #include "directory.h"
 
-static int read_file(struct folder *folder, const char *text, struct operator_limits *limits,
+static int read_file(struct dir *dir, const char *text, struct operator_limits *limits,
                      struct brig_error *err)
 {
-    const char *path = folder_text(folder, "limits.json", text, 0644);
+    const char *path = dir_text(dir, "limits.json", text, 0644);
     return operator_read(limits, path, err);
 }
 
@@ -19,7 +20,7 @@ static void no_maxima(struct operator_limits *limits)
 }
 
 /* A file that is refused leaves what was there. */
-static void check_refused(struct folder *folder, const char *path, const char *why)
+static void check_refused(struct dir *dir, const char *path, const char *why)
 {
     struct operator_limits limits, before;
     struct brig_error err = {0};
@@ -38,20 +39,20 @@ static void check_refused(struct folder *folder, const char *path, const char *w
 static void need_root(void)
 {
     if (geteuid() != 0)
-        skip_because("only root can make a file that belongs to root");
+        skip_because("optional: needs root: makes a file that belongs to root");
 }
 
 /* ---- trust --------------------------------------------------------------------------------- */
 
 static void test_a_missing_file_sets_no_maxima(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     struct operator_limits limits;
     memset(&limits, 0, sizeof limits);
-    assert_int_equal(operator_read(&limits, folder_path(folder, "none"), NULL), 0);
+    assert_int_equal(operator_read(&limits, dir_path(dir, "none"), NULL), 0);
     for (int i = 0; i < KEY_COUNT; i++)
         assert_int_equal(limits.maximum[i], BRIG_UNLIMITED);
-    assert_int_equal(operator_read(&limits, folder_path(folder, "no/folder"), NULL), 0);
+    assert_int_equal(operator_read(&limits, dir_path(dir, "no/directory"), NULL), 0);
 }
 
 static void test_a_file_that_others_can_write_is_refused(void **state)
@@ -59,49 +60,49 @@ static void test_a_file_that_others_can_write_is_refused(void **state)
     static const mode_t modes[] = {0664, 0646, 0666, 0622};
     need_root();
     for (size_t i = 0; i < COUNT(modes); i++)
-        check_refused(*state, folder_text(*state, "limits.json", "{}", modes[i]),
-                      "must belong to root and be writable by root only");
+        check_refused(*state, dir_text(*state, "limits.json", "{}", modes[i]),
+                      "must belong to root, and nobody else may have write permission");
 }
 
 static void test_a_file_of_another_user_is_refused(void **state)
 {
     need_root();
-    const char *path = folder_text(*state, "limits.json", "{}", 0644);
+    const char *path = dir_text(*state, "limits.json", "{}", 0644);
     assert_int_equal(chown(path, 65534, 0), 0);
     check_refused(*state, path, "must belong to root");
 }
 
 static void test_what_is_not_a_file_is_refused(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     need_root();
-    check_refused(folder, folder->path, "is not a regular file");
-    assert_int_equal(mkfifoat(folder->fd, "fifo", 0600), 0);
-    check_refused(folder, folder_path(folder, "fifo"), "is not a regular file");
+    check_refused(dir, dir->path, "is not a regular file");
+    assert_int_equal(mkfifoat(dir->fd, "fifo", 0600), 0);
+    check_refused(dir, dir_path(dir, "fifo"), "is not a regular file");
 }
 
 static void test_a_link_is_not_followed(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     struct operator_limits limits;
     struct brig_error err;
-    folder_text(folder, "real.json", "{}", 0644);
-    assert_int_equal(symlinkat("real.json", folder->fd, "limits.json"), 0);
-    assert_int_equal(operator_read(&limits, folder_path(folder, "limits.json"), &err), -ELOOP);
+    dir_text(dir, "real.json", "{}", 0644);
+    assert_int_equal(symlinkat("real.json", dir->fd, "limits.json"), 0);
+    assert_int_equal(operator_read(&limits, dir_path(dir, "limits.json"), &err), -ELOOP);
     assert_int_equal(err.fault, BRIG_FAULT_SYSTEM);
 }
 
 static void test_a_file_that_is_too_large_is_refused(void **state)
 {
-    struct folder *folder = *state;
+    struct dir *dir = *state;
     struct operator_limits limits;
     char *text = malloc(65538);
     need_root();
     memset(text, ' ', 65538);
     memcpy(text, "{}", 2);
-    const char *path = folder_write(folder, "limits.json", text, 65536, 0644);
+    const char *path = dir_write(dir, "limits.json", text, 65536, 0644);
     assert_int_equal(operator_read(&limits, path, NULL), 0);
-    path = folder_write(folder, "limits.json", text, 65537, 0644);
+    path = dir_write(dir, "limits.json", text, 65537, 0644);
     assert_int_equal(operator_read(&limits, path, NULL), -EFBIG);
     free(text);
 }
@@ -159,7 +160,7 @@ static void test_a_file_that_is_wrong_is_refused_whole(void **state)
     };
     need_root();
     for (size_t i = 0; i < COUNT(rows); i++)
-        check_refused(*state, folder_text(*state, "limits.json", rows[i].text, 0644), rows[i].why);
+        check_refused(*state, dir_text(*state, "limits.json", rows[i].text, 0644), rows[i].why);
 }
 
 /* A number may be written in any way that JSON has, as in a spec. */
@@ -235,16 +236,16 @@ static void test_a_default_over_the_maximum_is_lowered_to_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        folder_test(test_a_missing_file_sets_no_maxima),
-        folder_test(test_a_file_that_others_can_write_is_refused),
-        folder_test(test_a_file_of_another_user_is_refused),
-        folder_test(test_what_is_not_a_file_is_refused),
-        folder_test(test_a_link_is_not_followed),
-        folder_test(test_a_file_that_is_too_large_is_refused),
-        folder_test(test_maxima_are_read_as_texts_and_as_numbers),
-        folder_test(test_an_empty_object_sets_no_maxima),
-        folder_test(test_a_file_that_is_wrong_is_refused_whole),
-        folder_test(test_a_large_number_with_a_point_is_a_number),
+        dir_test(test_a_missing_file_sets_no_maxima),
+        dir_test(test_a_file_that_others_can_write_is_refused),
+        dir_test(test_a_file_of_another_user_is_refused),
+        dir_test(test_what_is_not_a_file_is_refused),
+        dir_test(test_a_link_is_not_followed),
+        dir_test(test_a_file_that_is_too_large_is_refused),
+        dir_test(test_maxima_are_read_as_texts_and_as_numbers),
+        dir_test(test_an_empty_object_sets_no_maxima),
+        dir_test(test_a_file_that_is_wrong_is_refused_whole),
+        dir_test(test_a_large_number_with_a_point_is_a_number),
         cmocka_unit_test(test_a_value_up_to_the_maximum_is_taken_as_it_is),
         cmocka_unit_test(test_a_value_over_the_maximum_is_refused_with_both_numbers),
         cmocka_unit_test(test_the_two_numbers_of_a_refusal_differ),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mcp/outlog.c: the newest output is kept, whole characters of it, and what is missing is known. */
 #include "mcp/outlog.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/plan.c on a host without cgroups, made up here: what is refused by name, what may degrade,
  * and that the list of layers is honest. */
 #include "lib/plan/plan.h"
@@ -9,7 +10,7 @@
 #include "lib/plan/host.h"
 
 struct bench {
-    struct folder *folder;
+    struct dir *dir;
     struct brig brig;
     struct brig_spec *spec;
 };
@@ -18,9 +19,9 @@ static int start(void **state)
 {
     struct bench *b = calloc(1, sizeof *b);
     const char *command[] = {"true", "a b"};
-    if (!b || folder_setup((void **)&b->folder) < 0 || brig_spec_new(&b->spec, NULL) < 0)
+    if (!b || dir_setup((void **)&b->dir) < 0 || brig_spec_new(&b->spec, NULL) < 0)
         return -1;
-    grounds_init(&b->brig.grounds);
+    base_mounts_cache_init(&b->brig.base_mounts_cache);
     b->brig.init = b->brig.pidfd = b->brig.place.leaf_parent = -1;
     snprintf(b->brig.place.why, sizeof b->brig.place.why, "made up without groups");
     for (int i = 0; i < KEY_COUNT; i++)
@@ -32,9 +33,9 @@ static int start(void **state)
 static int end(void **state)
 {
     struct bench *b = *state;
-    grounds_done(&b->brig.grounds);
+    base_mounts_cache_done(&b->brig.base_mounts_cache);
     brig_spec_free(b->spec);
-    folder_teardown((void **)&b->folder);
+    dir_teardown((void **)&b->dir);
     free(b);
     return 0;
 }
@@ -85,7 +86,7 @@ static const struct brig_layer *layer_of(const struct plan *plan, const char *na
 static const struct op *rlimit_of(const struct plan *plan, int resource)
 {
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        if (plan->ops[i].kind == OP_RLIMIT && plan->ops[i].a == (uint64_t)resource)
+        if (plan->ops[i].kind == OP_RLIMIT && plan->ops[i].rlimit.resource == (uint64_t)resource)
             return &plan->ops[i];
     }
     return NULL;
@@ -93,18 +94,18 @@ static const struct op *rlimit_of(const struct plan *plan, int resource)
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-static void test_a_plan_holds_command_limits_and_folder(void **state)
+static void test_a_plan_holds_command_limits_and_dir(void **state)
 {
     struct bench *b = *state;
     struct plan plan;
-    set(b, "workdir", b->folder->path);
+    set(b, "workdir", b->dir->path);
     set(b, "memory", "64M");
     make(b, &plan);
     assert_int_equal(plan.argv.count, 4);
     assert_string_equal(plan.argv.items[1], plan.path);
     assert_string_equal(plan.argv.items[3], "a b");
     assert_contains(plan.path, "/true");
-    assert_string_equal(plan.workdir_path, b->folder->path);
+    assert_string_equal(plan.workdir_path, b->dir->path);
     assert_int_equal(plan.limits.memory_bytes, 64 << 20);
     assert_int_equal(plan.limits.pids, 100);
     assert_int_equal(plan.limits.open_files, BRIG_UNLIMITED);
@@ -154,15 +155,16 @@ static void test_operations_fit_and_end_without_new_privileges(void **state)
     make(b, &plan);
     assert_true(plan.op_count > 0 && plan.op_count <= INIT_OPS_MAX);
     assert_int_equal(plan.ops[plan.op_count - 1].kind, OP_SECCOMP);
-    assert_int_equal(rlimit_of(&plan, RLIMIT_NOFILE)->c, 64);
-    assert_int_equal(rlimit_of(&plan, RLIMIT_FSIZE)->c, 1 << 20);
-    assert_true(rlimit_of(&plan, RLIMIT_CPU)->c >= 2);
+    assert_int_equal(rlimit_of(&plan, RLIMIT_NOFILE)->rlimit.hard, 64);
+    assert_int_equal(rlimit_of(&plan, RLIMIT_FSIZE)->rlimit.hard, 1 << 20);
+    assert_true(rlimit_of(&plan, RLIMIT_CPU)->rlimit.hard >= 2);
     assert_non_null(rlimit_of(&plan, RLIMIT_CORE));
     for (uint32_t i = 0; i < plan.op_count; i++) {
         char text[400] = "";
         plan_describe_op(&plan, &plan.ops[i], text, sizeof text);
         assert_true(strlen(text) > 0);
-        assert_true(plan.ops[i].kind != OP_RLIMIT || plan.ops[i].b <= plan.ops[i].c);
+        assert_true(plan.ops[i].kind != OP_RLIMIT ||
+                    plan.ops[i].rlimit.soft <= plan.ops[i].rlimit.hard);
     }
     plan_done(&plan);
 }
@@ -177,8 +179,8 @@ static void test_the_largest_limits_do_not_wrap_around(void **state)
     make(b, &plan);
     const struct op *data = rlimit_of(&plan, RLIMIT_DATA);
     if (data)
-        assert_true(data->c >= (UINT64_C(1) << 62));
-    assert_true(rlimit_of(&plan, RLIMIT_CPU)->c >= UINT64_C(36500) * 86400);
+        assert_true(data->rlimit.hard >= (UINT64_C(1) << 62));
+    assert_true(rlimit_of(&plan, RLIMIT_CPU)->rlimit.hard >= UINT64_C(36500) * 86400);
     plan_done(&plan);
 }
 
@@ -251,25 +253,25 @@ static void test_no_command_is_a_mistake(void **state)
     check_refused(b, BRIG_FAULT_USAGE, "command: there is none");
 }
 
-static void test_a_work_folder_that_is_none_is_refused_each_in_its_own_words(void **state)
+static void test_a_work_dir_that_is_none_is_refused_each_in_its_own_words(void **state)
 {
     struct bench *b = *state;
-    set(b, "workdir", folder_path(b->folder, "none"));
+    set(b, "workdir", dir_path(b->dir, "none"));
     check_refused(b, BRIG_FAULT_REFUSED, "does not exist");
-    set(b, "workdir", folder_text(b->folder, "file", "", 0600));
-    check_refused(b, BRIG_FAULT_REFUSED, "is not a folder");
-    assert_int_equal(symlinkat("nowhere", b->folder->fd, "dead"), 0);
-    set(b, "workdir", folder_path(b->folder, "dead"));
-    check_refused(b, BRIG_FAULT_REFUSED, "is a link to something that does not exist");
+    set(b, "workdir", dir_text(b->dir, "file", "", 0600));
+    check_refused(b, BRIG_FAULT_REFUSED, "is not a directory");
+    assert_int_equal(symlinkat("nowhere", b->dir->fd, "dead"), 0);
+    set(b, "workdir", dir_path(b->dir, "dead"));
+    check_refused(b, BRIG_FAULT_REFUSED, "is a symlink to something that does not exist");
 }
 
 static void test_a_stdin_that_is_none_is_refused(void **state)
 {
     struct bench *b = *state;
-    set(b, "stdin", folder_path(b->folder, "none"));
+    set(b, "stdin", dir_path(b->dir, "none"));
     check_refused(b, BRIG_FAULT_REFUSED, "stdin: ");
-    assert_int_equal(mkfifoat(b->folder->fd, "fifo", 0600), 0);
-    set(b, "stdin", folder_path(b->folder, "fifo"));
+    assert_int_equal(mkfifoat(b->dir->fd, "fifo", 0600), 0);
+    set(b, "stdin", dir_path(b->dir, "fifo"));
     alarm(20);
     check_refused(b, BRIG_FAULT_REFUSED, "is not a regular file");
     alarm(0);
@@ -313,7 +315,7 @@ static void test_explain_shows_the_plan_in_both_forms_and_makes_it_safe(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        plan_test(test_a_plan_holds_command_limits_and_folder),
+        plan_test(test_a_plan_holds_command_limits_and_dir),
         plan_test(test_layers_are_listed_once_and_each_says_how_or_why_not),
         plan_test(test_a_limit_that_is_taken_away_is_off_not_applied),
         plan_test(test_operations_fit_and_end_without_new_privileges),
@@ -325,7 +327,7 @@ int main(void)
         plan_test(test_over_the_operators_maximum_is_refused),
         plan_test(test_a_budget_that_memory_cannot_hold_is_refused_if_it_is_kept),
         plan_test(test_no_command_is_a_mistake),
-        plan_test(test_a_work_folder_that_is_none_is_refused_each_in_its_own_words),
+        plan_test(test_a_work_dir_that_is_none_is_refused_each_in_its_own_words),
         plan_test(test_a_stdin_that_is_none_is_refused),
         plan_test(test_a_command_that_is_not_there_is_not_found),
         plan_test(test_explain_shows_the_plan_in_both_forms_and_makes_it_safe),

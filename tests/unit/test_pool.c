@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/pool.c: cells built ahead are used once, only for runs that they fit, and leave nothing,
  * however their owner ends. */
 #include <errno.h>
@@ -14,7 +15,7 @@
 struct bench {
     struct brig *brig;
     struct brig_spec *spec;
-    struct folder *folder;
+    struct dir *dir;
 };
 
 static void nap(void)
@@ -36,17 +37,17 @@ static struct brig_spec *new_spec(const struct bench *b, const char *script)
     assert_int_equal(brig_spec_new(&spec, NULL), 0);
     assert_int_equal(brig_spec_set_command(spec, argv, 3, NULL), 0);
     assert_int_equal(brig_spec_set_sink(spec, BRIG_STDOUT, BRIG_SINK_CAPTURE, -1, NULL), 0);
-    set(spec, "workdir", b->folder->path);
+    set(spec, "workdir", b->dir->path);
     return spec;
 }
 
 static int start(void **state)
 {
     struct bench *b = calloc(1, sizeof *b);
-    void *folder = NULL;
-    if (!b || folder_setup(&folder) < 0 || brig_open(&b->brig, NULL) < 0)
+    void *dir = NULL;
+    if (!b || dir_setup(&dir) < 0 || brig_open(&b->brig, NULL) < 0)
         return -1;
-    b->folder = folder;
+    b->dir = dir;
     b->spec = new_spec(b, "true");
     *state = b;
     alarm(120);
@@ -61,14 +62,14 @@ static int end(void **state)
     brig_close(b->brig);
     assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
     assert_int_equal(errno, ECHILD);
-    void *folder = b->folder;
-    folder_teardown(&folder);
+    void *dir = b->dir;
+    dir_teardown(&dir);
     free(b);
     alarm(0);
     return 0;
 }
 
-static void keep(struct bench *b, unsigned cells)
+static void pool_thread(struct bench *b, unsigned cells)
 {
     struct brig_error err = {0};
     if (brig_warm(b->brig, b->spec, cells, &err) < 0)
@@ -111,17 +112,17 @@ static void test_a_warm_run_is_like_a_cold_one(void **state)
     struct bench *b = *state;
     char cold[4096], warm[4096];
     assert_false(run_script(b, script, 7, cold, sizeof cold));
-    keep(b, 2);
+    pool_thread(b, 2);
     assert_true(run_script(b, script, 7, warm, sizeof warm));
     assert_string_equal(cold, warm);
-    assert_contains(warm, b->folder->path);
+    assert_contains(warm, b->dir->path);
 }
 
 static void test_a_cell_is_used_once(void **state)
 {
     struct bench *b = *state;
     char out[256];
-    keep(b, 3);
+    pool_thread(b, 3);
     for (int i = 0; i < 12; i++) {
         bool warm = run_script(
             b, "ls -A /tmp /home/brig /dev/shm; cd /tmp; touch mark ~/mark /dev/shm/mark", 0, out,
@@ -135,12 +136,12 @@ static void test_what_differs_is_the_jobs(void **state)
 {
     struct bench *b = *state;
     char out[256];
-    keep(b, 1);
+    pool_thread(b, 1);
     struct brig_spec *spec = new_spec(b, "echo $COLOR; cat; exit 4");
     set(spec, "env", "COLOR=red");
     set(spec, "timeout", "60");
     set(spec, "output", "1K");
-    set(spec, "stdin", folder_text(b->folder, "in", "from a file\n", 0644));
+    set(spec, "stdin", dir_text(b->dir, "in", "from a file\n", 0644));
     assert_true(run_spec(b, spec, 4, out, sizeof out));
     assert_string_equal(out, "red\nfrom a file\n");
 }
@@ -153,7 +154,7 @@ static void test_what_does_not_fit_is_built_anew(void **state)
     };
     struct bench *b = *state;
     char out[64];
-    keep(b, 1);
+    pool_thread(b, 1);
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct brig_spec *spec = new_spec(b, "echo ok");
         set(spec, rows[i][0], rows[i][1]);
@@ -163,18 +164,18 @@ static void test_what_does_not_fit_is_built_anew(void **state)
     assert_int_equal(brig_warm_ready(b->brig, b->spec), 1);
 }
 
-static void test_a_folder_that_was_replaced_is_not_shown(void **state)
+static void test_a_dir_that_was_replaced_is_not_shown(void **state)
 {
     struct bench *b = *state;
     char out[64], moved[96];
-    folder_text(b->folder, "old", "", 0644);
-    keep(b, 1);
-    snprintf(moved, sizeof moved, "%s.moved", b->folder->path);
-    assert_int_equal(rename(b->folder->path, moved), 0);
-    assert_int_equal(mkdir(b->folder->path, 0700), 0);
+    dir_text(b->dir, "old", "", 0644);
+    pool_thread(b, 1);
+    snprintf(moved, sizeof moved, "%s.moved", b->dir->path);
+    assert_int_equal(rename(b->dir->path, moved), 0);
+    assert_int_equal(mkdir(b->dir->path, 0700), 0);
     bool warm = run_script(b, "ls", 0, out, sizeof out);
-    assert_int_equal(rmdir(b->folder->path), 0);
-    assert_int_equal(rename(moved, b->folder->path), 0);
+    assert_int_equal(rmdir(b->dir->path), 0);
+    assert_int_equal(rename(moved, b->dir->path), 0);
     assert_false(warm);
     assert_string_equal(out, "");
 }
@@ -184,7 +185,7 @@ static void test_a_job_that_is_too_large_is_run_cold(void **state)
     struct bench *b = *state;
     char out[64];
     static char script[100000];
-    keep(b, 1);
+    pool_thread(b, 1);
     memset(script, ' ', sizeof script - 1);
     memcpy(script, "echo ok;", 8);
     assert_false(run_script(b, script, 0, out, sizeof out));
@@ -197,12 +198,12 @@ static void test_a_command_that_is_not_there_is_told(void **state)
     struct brig_error err = {0};
     struct brig_run *run = NULL;
     const char *argv[] = {"no-such-command"};
-    keep(b, 1);
+    pool_thread(b, 1);
     struct brig_spec *spec = new_spec(b, "");
     assert_int_equal(brig_spec_set_command(spec, argv, 1, NULL), 0);
     assert_true(brig_start(b->brig, spec, &run, &err) < 0);
     assert_int_equal(err.fault, BRIG_FAULT_NOT_FOUND);
-    argv[0] = folder_text(b->folder, "script", "#!/no/interpreter\n", 0755);
+    argv[0] = dir_text(b->dir, "script", "#!/no/interpreter\n", 0755);
     assert_int_equal(brig_spec_set_command(spec, argv, 1, NULL), 0);
     assert_true(brig_start(b->brig, spec, &run, &err) < 0);
     assert_contains(err.text, "/no/interpreter");
@@ -217,15 +218,15 @@ static void test_wrong_use_is_refused(void **state)
     assert_contains(err.text, "64");
     assert_int_equal(brig_warm(b->brig, b->spec, 0, &err), 0);
     assert_int_equal(brig_warm_ready(b->brig, b->spec), 0);
-    set(b->spec, "ro", "/no/such/folder");
+    set(b->spec, "ro", "/no/such/directory");
     assert_true(brig_warm(b->brig, b->spec, 1, &err) < 0);
-    assert_contains(err.text, "/no/such/folder");
+    assert_contains(err.text, "/no/such/directory");
 }
 
 static void test_no_more_are_kept_when_asked(void **state)
 {
     struct bench *b = *state;
-    keep(b, 4);
+    pool_thread(b, 4);
     assert_int_equal(brig_warm(b->brig, b->spec, 0, NULL), 0);
     while (brig_warm_ready(b->brig, b->spec) > 0)
         nap();
@@ -236,7 +237,7 @@ static void test_a_fork_has_none(void **state)
     struct bench *b = *state;
     char out[64];
     int status = 0;
-    keep(b, 1);
+    pool_thread(b, 1);
     pid_t pid = fork();
     if (pid == 0) {
         bool ok = brig_warm_ready(b->brig, b->spec) == 0 &&
@@ -258,7 +259,7 @@ static void test_nothing_survives_a_killed_owner(void **state)
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid_t owner = fork();
     if (owner == 0) {
-        keep(b, 4);
+        pool_thread(b, 4);
         if (write(ready[1], "x", 1) != 1)
             _exit(1);
         for (;;)
@@ -312,7 +313,7 @@ int main(void)
         pool_test(test_a_cell_is_used_once),
         pool_test(test_what_differs_is_the_jobs),
         pool_test(test_what_does_not_fit_is_built_anew),
-        pool_test(test_a_folder_that_was_replaced_is_not_shown),
+        pool_test(test_a_dir_that_was_replaced_is_not_shown),
         pool_test(test_a_job_that_is_too_large_is_run_cold),
         pool_test(test_a_command_that_is_not_there_is_told),
         pool_test(test_wrong_use_is_refused),

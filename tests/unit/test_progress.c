@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cli/progress.c: what is shown of a batch, in every width. */
 #include "batch/progress.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/pump.c over real pipes: the budget holds to the byte however the output is cut, truncation
  * keeps the head and the tail exactly, and a sink that takes nothing holds nothing else up. */
 #include "lib/run/pump.h"

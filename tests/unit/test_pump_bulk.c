@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/pump.c with a guest that writes much: what goes to its sink without being looked at is the
  * same to the byte as what is, whatever the sink, its reader and the budget. */
 #include <errno.h>
@@ -117,9 +118,9 @@ static void finish_flow(struct flow *f)
         reader_takes(f, 100000);
     }
     if (f->where == TO_FILE) {
-        off_t size = lseek(f->pump.streams[BRIG_STDOUT].outlet.fd, 0, SEEK_END);
+        off_t size = lseek(f->pump.streams[BRIG_STDOUT].writer.fd, 0, SEEK_END);
         char *at = buf_reserve(&f->got, (size_t)size);
-        assert_int_equal(pread(f->pump.streams[BRIG_STDOUT].outlet.fd, at, (size_t)size, 0), size);
+        assert_int_equal(pread(f->pump.streams[BRIG_STDOUT].writer.fd, at, (size_t)size, 0), size);
         f->got.len = (size_t)size;
     }
     if (f->where == TO_CAPTURE)
@@ -307,6 +308,75 @@ static void test_pipes_are_enlarged_when_much_comes_unless_their_size_was_chosen
     }
 }
 
+/* The beginning of something that is hidden, and what may go on for ever behind it. */
+static const struct {
+    const char *begin, *more;
+} endless[] = {
+    {"password=abc1", "x"},
+    {"{\"password\":\"abc1", "x y"},
+    {"'token': 'abc123", "x1"},
+    {"\\\"secret\\\": \\\"abc123", "\\\\x"},
+    {"Authorization: Bearer abcdef0123456789", " x"},
+    {"Cookie: a=bcdef", "; x=y"},
+    {"https://user:pw1234", "x"},
+    {"ghp_16C7e42F292c6912E7710c838347Ae178B4a", "Z"},
+    {"bearer abcdef0123456789abcdef0123456789", "Z"},
+    {"-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA0Z3VS5JJcds3xfn\n", "MIIEowIBAAKCAQEA\n"},
+    {"CORP-", "x"},                    /* a pattern that goes on */
+    {"aaaaaaaaaaaaaaaaaaaaaaaa", "a"}, /* and one that is stopped */
+    {"plain ", "text "},
+    {"", "password=abc1 "},
+};
+
+/* What is read before the budget is known to be used up: it, what is held back, what one read
+ * gives. */
+static size_t read_until_over(const struct redact_rules *rules, size_t which, uint64_t budget,
+                              uint64_t seed)
+{
+    enum { SIZE = 2 << 20 };
+    unsigned char *text = malloc(SIZE);
+    struct random random = {seed};
+    assert_non_null(text);
+    size_t at = random_below(&random, 2000), len = strlen(endless[which].begin);
+    memset(text, '.', at);
+    text[at++] = '\n';
+    memcpy(text + at, endless[which].begin, len);
+    for (at += len; at < SIZE; at++)
+        text[at] = (unsigned char)endless[which].more[at % strlen(endless[which].more)];
+    struct flow *f = flow_new(TO_CAPTURE, text, SIZE, budget);
+    size_t read = 0;
+    f->random.state = seed;
+    f->pump.watched = seed % 2;
+    pump_redact(&f->pump, BRIG_STDOUT, rules);
+    while (!f->pump.over && read < SIZE) {
+        guest_writes(f);
+        pump_read(&f->pump, BRIG_STDOUT);
+        read += f->pump.streams[BRIG_STDOUT].read_len;
+    }
+    assert_true(f->pump.over);
+    assert_true(f->pump.streams[BRIG_STDOUT].bytes <= budget);
+    assert_true(f->pump.streams[BRIG_STDOUT].omitted > 0);
+    flow_free(f);
+    free(text);
+    return read;
+}
+
+static void test_review_d3_whatever_is_hidden_counts_against_the_budget(void **state)
+{
+    static const char *const patterns[] = {"CORP-.*", "(?:a+)+[bc]", NULL};
+    struct redact_rules *rules;
+    struct random random = {7};
+    assert_int_equal(redact_rules_new(&rules, NULL, patterns, NULL), 0);
+    for (size_t i = 0; i < 4 * COUNT(endless); i++) {
+        uint64_t budget = 1 + random_below(&random, 200000);
+        size_t read = read_until_over(rules, i % COUNT(endless), budget, random_next(&random));
+        if (read > budget + 3 * REDACT_HOLD + 2 * PUMP_CHUNK)
+            fail_msg("%zu: of a budget of %llu, %zu were read", i, (unsigned long long)budget,
+                     read);
+    }
+    redact_rules_free(rules);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_a_full_pipe_leaves_the_rest_with_the_guest),
         cmocka_unit_test(test_a_reader_that_left_a_full_pipe_is_a_broken_sink),
         cmocka_unit_test(test_a_stream_that_is_closed_does_not_wait_for_its_sink),
+        cmocka_unit_test(test_review_d3_whatever_is_hidden_counts_against_the_budget),
         cmocka_unit_test(test_pipes_are_enlarged_when_much_comes_unless_their_size_was_chosen),
     };
     return cmocka_run_group_tests(tests, make_texts, NULL);

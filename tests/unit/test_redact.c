@@ -1,5 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/redact.c: what is a secret and what is not, in any pieces that the text may come in. */
 #include "lib/redact/redact.h"
+
+#include <strings.h>
 
 #include "check.h"
 #include "lib/redact/redact_table.h"
@@ -80,6 +83,19 @@ static const struct example positives[] = {
     {"password", "\"{\\\"password\\\":\\\"", "hunter2", "\\\"}\""},
     {"password", "mysql --password=", "hunter2", " -u root"},
 
+    {"credential", "X-Auth-Token: ", "my-super-secret-token-value-here", "\n"},
+    {"credential", "curl -H 'X-Auth-Token: ", "my-super-secret-token-value-here", "' https://x"},
+    {"credential", "PRIVATE-TOKEN: ", "some-words-of-a-token", "\r\n"},
+    {"credential", "x-api-key: ", "my-super-secret", "\n"},
+    {"password", "password: ", "my_secure_pass!", "\n"},
+    {"password", "pass: ", "correcthorse9", "\n"},
+    {"password", "user: bob\n  pass: ", "correcthorse9", "\n"},
+    {"password", "db_pass=", "correcthorse9", " x"},
+    {"password", "auth: { user: 'bob', pass: '", "correcthorse9", "' }"},
+    {"password", "{\"pass\":\"", "correcthorse9", "\"}"},
+    {"key", "--key=", "abcdefgh", " x"},
+    {"key", "?key=", "abcdefgh", "&x"},
+
     {"bearer-token", "curl with Bearer ", JWT, " failed"},
     {"bearer-token", "bearer ", "abcdef0123456789", ""},
     {"authorization", "Authorization: ", "Basic dXNlcjpwYXNz", "\r\n"},
@@ -148,6 +164,12 @@ static const char *const negatives[] = {
     "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA0Z3VS5JJ\n",
     "max_tokens=4096 num_keys=12345678 tokens: 123456 key=12 token: 17\n",
     "const int key = 42; let token: string; key: KeyType\n",
+    "--sort-key=COLUMN sort_key=column2 --primary-key=id_12345 partition-key=region17\n",
+    "PASS: test_foo1 PASS: tests/foo12.sh\nPASS: testcase9\npass: 12 pass=2 bypass: abcdefg9\n",
+    "pass: test_case_12\nok, 3 passed: abcdefgh1\ncompass=northwest9 pass=firstpass\n",
+    "X-Auth-Token: required\nX-Auth-Token: $TOKEN\nX-Auth-Token: <token>\nx-api-key: "
+    "your-key-here\n",
+    "password: this.password!\npassword: user_password\n",
 };
 
 static struct redact_rules *all_rules(void)
@@ -543,13 +565,29 @@ static bool begins_inside(const struct trigger *a, const struct trigger *b, size
     return a->len - at > (a->len > 4 ? 2 : 1);
 }
 
+/* Of those that are in the table more than once. */
+static bool is_first(const struct trigger *triggers, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (triggers[j].len == triggers[i].len &&
+            strncasecmp(triggers[j].text, triggers[i].text, triggers[i].len) == 0)
+            return false;
+    return true;
+}
+
 static void test_the_table_keeps_what_the_scan_relies_on(void **state)
 {
     struct trigger triggers[256];
     size_t count = split_triggers(triggers);
     assert_true(redact_table_len < 64);
     for (size_t i = 0; i < count; i++) {
+        size_t here = 0; /* that begin as it does, it among them */
         assert_in_range(triggers[i].len, 3, 16);
+        for (size_t j = 0; j < count; j++)
+            here += triggers[j].len <= triggers[i].len &&
+                    strncasecmp(triggers[j].text, triggers[i].text, triggers[j].len) == 0 &&
+                    is_first(triggers, j);
+        assert_in_range(here, 1, 4);
         for (size_t j = 0; triggers[i].fold && j < triggers[i].len; j++)
             assert_false(triggers[i].text[j] >= 'A' && triggers[i].text[j] <= 'Z');
         for (size_t j = 0; j < count; j++)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/result.c: the JSON of a result, read back by another parser, and the exit codes. */
 #include <errno.h>
 #include <jansson.h>
@@ -224,7 +225,8 @@ static void test_many_long_labels_do_not_cost_the_result(void **state)
 
 static void test_the_error_of_a_run_is_in_its_result(void **state)
 {
-    struct brig_error error = {BRIG_FAULT_SYSTEM, ECHILD, "run", "init was killed"};
+    struct brig_error error = {
+        .fault = BRIG_FAULT_SYSTEM, .errnum = ECHILD, .stage = "run", .text = "init was killed"};
     struct brig_result result = example();
     result.status = BRIG_ERROR;
     result.exit_code = -1;
@@ -241,7 +243,7 @@ static void test_the_error_of_a_run_is_in_its_result(void **state)
 
 static void test_an_error_before_the_start_has_the_same_schema(void **state)
 {
-    struct brig_error error = {BRIG_FAULT_USAGE, 0, "spec", "bad \"value\""};
+    struct brig_error error = {.fault = BRIG_FAULT_USAGE, .stage = "spec", .text = "bad \"value\""};
     char *text = NULL;
     size_t len = 0;
     assert_int_equal(brig_error_json(&error, &text, &len, NULL), 0);

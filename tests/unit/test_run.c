@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/run.c as an event loop sees it: late steps, events and their bytes, and that ending and
  * freeing leave nothing. What a guest can do is in tests/system. */
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* lib/sample.c with real children: memory, processes and threads, and processor time of a tree. */
+/* SPDX-License-Identifier: MIT */
+/* lib/sample.c with real children: memory, processes and threads, and CPU time of a tree. */
 #include "lib/cgroup/sample.h"
 
 #include <errno.h>

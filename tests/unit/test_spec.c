@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/spec.c: which value wins, what is refused, and that a refused text changes nothing. */
 #include "lib/spec/spec.h"
 
@@ -382,18 +383,18 @@ static void test_a_large_number_of_a_variable_is_not_cut(void **state)
 }
 
 /* A host may have chosen a language in which the decimal point is a comma. */
-static bool choose_comma(struct folder *folder)
+static bool choose_comma(struct dir *dir)
 {
     char command[512];
-    const char *source = folder_text(folder, "source",
-                                     "comment_char %\nescape_char /\nLC_NUMERIC\n"
-                                     "decimal_point \",\"\nthousands_sep \"\"\ngrouping -1\n"
-                                     "END LC_NUMERIC\n",
-                                     0600);
+    const char *source = dir_text(dir, "source",
+                                  "comment_char %\nescape_char /\nLC_NUMERIC\n"
+                                  "decimal_point \",\"\nthousands_sep \"\"\ngrouping -1\n"
+                                  "END LC_NUMERIC\n",
+                                  0600);
     snprintf(command, sizeof command,
              "localedef --no-archive -c -i %s -f ANSI_X3.4-1968 %s/comma >/dev/null 2>&1", source,
-             folder->path);
-    setenv("LOCPATH", folder->path, 1);
+             dir->path);
+    setenv("LOCPATH", dir->path, 1);
     return system(command) >= 0 && setlocale(LC_NUMERIC, "comma");
 }
 
@@ -527,9 +528,44 @@ static void test_free_accepts_null(void **state)
     brig_spec_free(NULL);
 }
 
+/* The default of what goes to others is a default: whatever sets the key wins, before or after. */
+static void test_review_u8_sharing_changes_defaults_only(void **state)
+{
+    static const enum brig_origin origins[] = {BRIG_FROM_SPEC, BRIG_FROM_ENVIRONMENT,
+                                               BRIG_FROM_OPTION};
+    for (size_t i = 0; i < 2 * COUNT(origins); i++) {
+        struct brig_spec *spec;
+        assert_int_equal(brig_spec_new(&spec, NULL), 0);
+        assert_false(spec_redacts(spec));
+        assert_true(spec_hides_words(spec));
+        if (i % 2)
+            brig_spec_share(spec);
+        assert_int_equal(spec_redacts(spec), i % 2);
+        assert_int_equal(brig_spec_set(spec, "redact", "off", origins[i / 2], NULL, NULL), 0);
+        brig_spec_share(spec);
+        assert_false(spec_redacts(spec));
+        assert_false(spec_hides_words(spec));
+        brig_spec_free(spec);
+    }
+}
+
+static void test_review_u8_a_pattern_or_a_set_turns_redaction_on(void **state)
+{
+    static const char *const keys[] = {"redact_pattern", "redact_set"};
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        struct brig_spec *spec;
+        assert_int_equal(brig_spec_new(&spec, NULL), 0);
+        assert_int_equal(brig_spec_set(spec, keys[i], "urls", BRIG_FROM_SPEC, NULL, NULL), 0);
+        assert_true(spec_redacts(spec));
+        brig_spec_free(spec);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_review_u8_sharing_changes_defaults_only),
+        cmocka_unit_test(test_review_u8_a_pattern_or_a_set_turns_redaction_on),
         spec_test(test_a_new_spec_has_the_defaults_and_nothing_was_asked_for),
         spec_test(test_a_value_replaces_one_of_the_same_or_a_lower_origin),
         spec_test(test_a_value_of_a_lower_origin_is_checked_and_passed_over),
@@ -551,7 +587,7 @@ int main(void)
         spec_test(test_the_text_is_bounded_to_the_byte),
         spec_test(test_numbers_of_variables_are_written_as_they_stand),
         spec_test(test_a_large_number_of_a_variable_is_not_cut),
-        folder_test(test_numbers_do_not_depend_on_the_locale),
+        dir_test(test_numbers_do_not_depend_on_the_locale),
         spec_test(test_metadata_is_the_jobs_own_but_for_its_limits),
         spec_test(test_metadata_sets_limits_and_no_other_key),
         spec_test(test_metadata_that_is_refused_changes_nothing),

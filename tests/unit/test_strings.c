@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/strings.c: the list is NULL-terminated at every moment and bounded, and an entry of a name
  * replaces only one of that name. */
 #include "base/strings.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/tail.c against a model that keeps every byte with its stream in one long list. */
 #include "lib/run/tail.h"
 

@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/template.c, template/serve.c, child/fork.c: calls of a template are runs as any other, each
  * in a cell of its own. The template is this program itself (template_guest.h). */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +24,7 @@ static const char *program; /* this one */
 
 struct bench {
     struct brig *brig;
-    struct folder *folder;
+    struct dir *dir;
     struct brig_template *template;
     struct brig_run *run;   /* of the template */
     struct brig_spec *spec; /* of calls */
@@ -64,16 +66,16 @@ static void start_template(struct bench *b, const char *how)
     const char *argv[] = {"./test_template", "serve", how};
     struct brig_spec *spec = new_spec(argv, 3);
     struct brig_error err = {0};
-    set(spec, "workdir", b->folder->path);
+    set(spec, "workdir", b->dir->path);
     if (brig_template_start(b->brig, spec, &b->template, &b->run, &err) < 0)
         fail_msg("%s: %s", err.stage, err.text);
     brig_spec_free(spec);
 }
 
-static void copy_program(const char *folder)
+static void copy_program(const char *dir)
 {
     char path[4096], command[9000];
-    snprintf(path, sizeof path, "%s/test_template", folder);
+    snprintf(path, sizeof path, "%s/test_template", dir);
     snprintf(command, sizeof command, "cp '%s' '%s' && chmod 755 '%s'", program, path, path);
     assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): the test's own names */
 }
@@ -81,11 +83,11 @@ static void copy_program(const char *folder)
 static int start(void **state)
 {
     struct bench *b = calloc(1, sizeof *b);
-    void *folder = NULL;
-    if (!b || folder_setup(&folder) < 0 || brig_open(&b->brig, NULL) < 0)
+    void *dir = NULL;
+    if (!b || dir_setup(&dir) < 0 || brig_open(&b->brig, NULL) < 0)
         return -1;
-    b->folder = folder;
-    copy_program(b->folder->path);
+    b->dir = dir;
+    copy_program(b->dir->path);
     const char *argv[] = {"call"};
     b->spec = new_spec(argv, 1);
     *state = b;
@@ -103,8 +105,8 @@ static int end(void **state)
     brig_close(b->brig);
     assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
     assert_int_equal(errno, ECHILD);
-    void *folder = b->folder;
-    folder_teardown(&folder);
+    void *dir = b->dir;
+    dir_teardown(&dir);
     free(b);
     alarm(0);
     return 0;
@@ -231,7 +233,7 @@ static void test_a_call_is_held_like_any_guest(void **state)
     assert_contains(out, "CapBnd:\t0000000000000000");
     assert_contains(out, "NoNewPrivs:\t1");
     assert_contains(out, "Seccomp:\t2");
-    assert_contains(out, "\n4\n"); /* its streams, and the folder that ls reads */
+    assert_contains(out, "\n4\n"); /* its streams, and the directory that ls reads */
     call(b, "sunshare -U true; mount -t tmpfs x /mnt; echo x > /etc/hosts; cat /proc/kallsyms", out,
          sizeof out);
     assert_contains(out, "unshare failed");
@@ -338,7 +340,7 @@ static void test_an_answer_before_the_end(void **state)
     assert_memory_equal(answer, "{\"a\": 1}", len);
     assert_null(brig_run_result(run));
     int pid = brig_run_pid(run);
-    brig_run_free(run); /* it is killed by that, whatever the keeper has to do first */
+    brig_run_free(run); /* it is killed by that, whatever the pool thread has to do first */
     uint64_t until = clock_now() + 5 * NS_PER_S;
     while (!is_over(pid))
         assert_true(clock_now() < until);
@@ -376,7 +378,7 @@ static void test_a_template_is_not_started_in_a_parked_cell(void **state)
     struct brig_error err = {0};
     const char *argv[] = {"./test_template", "serve", "well"};
     struct brig_spec *spec = new_spec(argv, COUNT(argv));
-    set(spec, "workdir", b->folder->path);
+    set(spec, "workdir", b->dir->path);
     assert_int_equal(brig_warm(b->brig, spec, 1, NULL), 0);
     assert_int_equal(brig_template_start(b->brig, spec, &b->template, &b->run, &err), 0);
     assert_false(brig_run_was_warm(b->run));
@@ -474,7 +476,7 @@ static bool is_held(int pid)
     return held;
 }
 
-/* The keeper is not in a fork: there, the run is let go, and nothing of it stays open. */
+/* The pool thread is not in a fork: there, the run is let go, and nothing of it stays open. */
 static void test_an_answered_call_in_a_fork(void **state)
 {
     struct bench *b = *state;
@@ -564,6 +566,61 @@ static void test_a_template_that_talks_nonsense(void **state)
     }
 }
 
+static int count_descriptors(void)
+{
+    int count = 0;
+    DIR *listing = opendir("/proc/self/fd");
+    assert_non_null(listing);
+    while (readdir(listing))
+        count++;
+    closedir(listing);
+    return count;
+}
+
+/* It says that it is ready, and that it has forked, each with two descriptors: as many as the
+ * kernel puts where there is room for one. */
+static void test_review_d6_descriptors_that_nobody_asked_for(void **state)
+{
+    struct bench *b = *state;
+    struct brig_error err = {0};
+    struct brig_run *run = NULL;
+    int before = 0;
+    for (int i = 0; i < 4; i++) {
+        if (i == 2) /* what the handle keeps for the next runs is there now */
+            before = count_descriptors();
+        start_template(b, "generous");
+        assert_int_equal(wait_until_ready(b, &err), 1);
+        brig_spec_set_template(b->spec, b->template);
+        assert_true(try_start(b, "h", &run, &err) < 0);
+        brig_spec_set_template(b->spec, NULL);
+        brig_run_free(b->run);
+        brig_template_free(b->template);
+        b->run = NULL;
+        b->template = NULL;
+    }
+    assert_int_equal(count_descriptors(), before);
+}
+
+/* Pending signals are counted for the user of a namespace, and for the users of those above it. */
+static void test_review_d6_signals_of_one_call_are_not_its_siblings(void **state)
+{
+    struct bench *b = *state;
+    char path[4200], taken[16] = "", out[256];
+    uint64_t until = clock_now() + READY_WITHIN;
+    serve(b);
+    struct brig_run *greedy = start_call(b, "Q");
+    snprintf(path, sizeof path, "%s/taken", b->dir->path);
+    while (!strchr(taken, '\n') && clock_now() < until) {
+        brig_run_wait(greedy, 5);
+        if (fd_read_file(AT_FDCWD, path, taken, sizeof taken) < 0)
+            taken[0] = 0;
+    }
+    assert_int_equal(atoi(taken), 1024);
+    assert_int_equal(call(b, "q", out, sizeof out), BRIG_EXITED);
+    assert_string_equal(out, "10");
+    brig_run_free(greedy);
+}
+
 static void test_calls_end_with_their_template(void **state)
 {
     struct bench *b = *state;
@@ -631,6 +688,8 @@ int main(int argc, char **argv)
         TEST(test_not_ready_with_threads),
         TEST(test_not_ready_with_shared_memory),
         TEST(test_a_template_that_talks_nonsense),
+        TEST(test_review_d6_descriptors_that_nobody_asked_for),
+        TEST(test_review_d6_signals_of_one_call_are_not_its_siblings),
         TEST(test_calls_end_with_their_template),
         TEST(test_a_fork_of_the_caller_has_no_template),
     };

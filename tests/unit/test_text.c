@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/text.c against the definition of UTF-8 itself: every code point is encoded here and judged
  * there. */
 #include "base/text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every allocation fails once: whatever the library does then, it says so, leaves nothing behind
  * and does not touch its outputs. */
 #include <jansson.h>
@@ -123,7 +124,7 @@ static int make_plan(struct scene *scene)
 {
     struct plan plan;
     char path[128];
-    snprintf(path, sizeof path, "%s", folder_text(scene->folder, "a.env", "A=1\nB=2\n", 0600));
+    snprintf(path, sizeof path, "%s", dir_text(scene->dir, "a.env", "A=1\nB=2\n", 0600));
     brig_spec_set(scene->spec, "env_file", path, BRIG_FROM_OPTION, NULL, NULL);
     arm();
     int ret = plan_make(&plan, &scene->brig, scene->spec, NULL, &scene->err);
@@ -149,7 +150,7 @@ static int make_plan_here(struct scene *scene)
     return ret;
 }
 
-static void test_a_plan_in_the_current_folder(void **state)
+static void test_a_plan_in_the_current_dir(void **state)
 {
     run_all(*state, make_plan_here, 10);
 }
@@ -223,8 +224,8 @@ static void test_finding_a_command(void **state)
 static int read_operator(struct scene *scene)
 {
     struct operator_limits limits, before;
-    const char *path = folder_text(scene->folder, "limits.json",
-                                   "{\"maximum\": {\"memory\": \"8G\", \"pids\": 500}}", 0644);
+    const char *path = dir_text(scene->dir, "limits.json",
+                                "{\"maximum\": {\"memory\": \"8G\", \"pids\": 500}}", 0644);
     memset(&limits, 0x55, sizeof limits);
     before = limits;
     arm();
@@ -238,7 +239,7 @@ static int read_operator(struct scene *scene)
 static void test_the_operators_file(void **state)
 {
     if (geteuid() != 0)
-        skip_because("only root can make a file that belongs to root");
+        skip_because("optional: needs root: makes a file that belongs to root");
     run_all(*state, read_operator, 10);
 }
 
@@ -249,7 +250,7 @@ static int write_result(struct scene *scene)
     static const struct brig_layer layers[] = {{"memory", BRIG_LAYER_APPLIED, "cgroup v2"}};
     static const char *const labels[] = {"k=v\xff", NULL};
     static unsigned char bytes[3000];
-    struct brig_error failure = {BRIG_FAULT_SYSTEM, ECHILD, "run", "text"};
+    struct brig_error failure = {.fault = BRIG_FAULT_SYSTEM, .stage = "run", .text = "text"};
     struct brig_result result = {
         .id = "r1",
         .status = BRIG_ERROR,
@@ -283,7 +284,7 @@ static void test_the_json_of_a_result(void **state)
 
 static int write_error(struct scene *scene)
 {
-    struct brig_error failure = {BRIG_FAULT_USAGE, 0, "spec", "text"};
+    struct brig_error failure = {.fault = BRIG_FAULT_USAGE, .stage = "spec", .text = "text"};
     char *text = (char *)scene;
     size_t len = 77;
     arm();
@@ -489,7 +490,7 @@ int main(void)
         torture_test(test_a_spec_from_json_that_failed_changed_nothing),
         torture_test(test_limits_from_metadata),
         torture_test(test_a_plan),
-        torture_test(test_a_plan_in_the_current_folder),
+        torture_test(test_a_plan_in_the_current_dir),
         torture_test(test_an_explanation_in_both_forms),
         torture_test(test_finding_a_command),
         torture_test(test_the_operators_file),

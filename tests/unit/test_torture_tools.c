@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every allocation fails once, in the reading of tools and in a call of one. */
 #include <sys/wait.h>
 

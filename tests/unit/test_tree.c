@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* child/tree.c with real children: all of the tree is seen, and a signal hits the process that was
  * meant or none. */
 #include "child/tree.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base/units.c: what is accepted, what is refused and why, and that values survive the way to text
  * and back. */
 #include "base/units.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lib/verdict.c: a table from what was seen to what is said about it. */
 #include "lib/result/verdict.h"
 
@@ -181,11 +182,37 @@ static void test_pids_by_the_kernels_count_and_by_sampling(void **state)
     check(&facts, BRIG_PIDS_LIMIT, "(123 were counted by sampling)");
 }
 
+/* Without a group: what init saw at the end is certain, what it can only suppose is called a guess.
+ */
+static void test_review_d10_pids_that_no_sample_saw(void **state)
+{
+    struct facts facts = clean();
+    facts.pids_refused = BRIG_UNKNOWN;
+    facts.status = 2;
+    facts.pids_seen = 110;
+    facts.pids_made = 132;
+    facts.usage.wall_ns = SECOND;
+    assert_int_equal(verdict_of(&facts).status, BRIG_EXITED); /* a group counts what it refuses */
+    facts.sampled = true;
+    check(&facts, BRIG_PIDS_LIMIT, "(110 were counted by sampling)");
+    facts.pids_fail = true;
+    check(&facts, BRIG_EXITED, "It may have reached its limit of 100 processes and threads");
+    facts.pids_fail = false;
+    facts.pids_seen = 3;
+    check(&facts, BRIG_EXITED, "This is a guess");
+    facts.pids_made = 3000; /* one after another, and never many of them */
+    assert_string_equal(notes_of(&facts), "");
+    facts.pids_seen = 50;
+    check(&facts, BRIG_EXITED, "it made 3000 in all. This is a guess");
+    facts.status = 0;
+    assert_string_equal(notes_of(&facts), "");
+}
+
 static void test_cpu_time_by_the_trees_count(void **state)
 {
     struct facts facts = ended_for(END_CPU);
     facts.limits.cpu_time_ns = SECOND / 2;
-    check(&facts, BRIG_CPU_LIMIT, "used 750ms of processor time, the limit is 500ms.");
+    check(&facts, BRIG_CPU_LIMIT, "used 750ms of CPU time, the limit is 500ms.");
 }
 
 /* The kernel enforces RLIMIT_CPU per process, with SIGXCPU and then SIGKILL. */
@@ -422,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_a_guest_that_was_ended_for_its_reader_is_not_just_signaled),
         cmocka_unit_test(test_a_stream_that_could_not_be_delivered_is_said_whatever_the_status),
         cmocka_unit_test(test_pids_by_the_kernels_count_and_by_sampling),
+        cmocka_unit_test(test_review_d10_pids_that_no_sample_saw),
         cmocka_unit_test(test_cpu_time_by_the_trees_count),
         cmocka_unit_test(test_cpu_time_by_the_kernels_signal),
         cmocka_unit_test(test_output_over_its_budget),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mcp/wire.c: lines of any length, cut anywhere; a client that does not read. */
 #include "mcp/wire.h"
 

@@ -1,5 +1,6 @@
-/* base/outlet.c: a write never waits for a reader, never raises SIGPIPE, and never changes the
- * descriptor that it was given. An alarm ends a test that does wait. */
+/* SPDX-License-Identifier: MIT */
+/* base/nonblocking writer.c: a write never waits for a reader, never raises SIGPIPE, and never
+ * changes the descriptor that it was given. An alarm ends a test that does wait. */
 #include "base/writer.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "check.h"
 
 static unsigned char bytes[65536];
@@ -26,7 +28,7 @@ static int end(void **state)
     return 0;
 }
 
-#define outlet_test(test) cmocka_unit_test_setup_teardown(test, start, end)
+#define writer_test(test) cmocka_unit_test_setup_teardown(test, start, end)
 
 static void make_pipe(int ends[2])
 {
@@ -44,11 +46,11 @@ static size_t drain(int fd)
 }
 
 /* Write until it would wait. Returns how much went in. */
-static size_t fill(struct outlet *outlet)
+static size_t fill(struct writer *writer)
 {
     size_t total = 0;
     for (;;) {
-        ssize_t n = outlet_write(outlet, bytes, sizeof bytes);
+        ssize_t n = writer_write(writer, bytes, sizeof bytes);
         if (n < 0) {
             assert_int_equal(n, -EAGAIN);
             return total;
@@ -63,12 +65,12 @@ static size_t fill(struct outlet *outlet)
 static void test_a_pipe_is_opened_a_second_time(void **state)
 {
     int ends[2];
-    struct outlet outlet;
+    struct writer writer;
     make_pipe(ends);
-    assert_int_equal(outlet_open(&outlet, ends[1]), 0);
-    assert_int_equal(outlet.kind, OUTLET_REOPEN);
-    assert_int_not_equal(outlet.fd, ends[1]);
-    outlet_close(&outlet);
+    assert_int_equal(writer_open(&writer, ends[1]), 0);
+    assert_int_equal(writer.kind, WRITER_REOPEN);
+    assert_int_not_equal(writer.fd, ends[1]);
+    writer_close(&writer);
     close(ends[0]);
     close(ends[1]);
 }
@@ -76,14 +78,14 @@ static void test_a_pipe_is_opened_a_second_time(void **state)
 static void test_a_full_pipe_says_so_at_once_and_goes_on_when_read(void **state)
 {
     int ends[2];
-    struct outlet outlet;
+    struct writer writer;
     make_pipe(ends);
-    assert_int_equal(outlet_open(&outlet, ends[1]), 0);
-    size_t first = fill(&outlet);
+    assert_int_equal(writer_open(&writer, ends[1]), 0);
+    size_t first = fill(&writer);
     assert_true(first > 0);
     assert_int_equal(drain(ends[0]), first);
-    assert_int_equal(fill(&outlet), first);
-    outlet_close(&outlet);
+    assert_int_equal(fill(&writer), first);
+    writer_close(&writer);
     close(ends[0]);
     close(ends[1]);
 }
@@ -91,13 +93,13 @@ static void test_a_full_pipe_says_so_at_once_and_goes_on_when_read(void **state)
 static void test_a_full_socket_says_so_at_once(void **state)
 {
     int ends[2];
-    struct outlet outlet;
+    struct writer writer;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(outlet_open(&outlet, ends[1]), 0);
-    assert_int_equal(outlet.kind, OUTLET_SOCKET);
-    size_t first = fill(&outlet);
+    assert_int_equal(writer_open(&writer, ends[1]), 0);
+    assert_int_equal(writer.kind, WRITER_SOCKET);
+    size_t first = fill(&writer);
     assert_int_equal(drain(ends[0]), first);
-    outlet_close(&outlet);
+    writer_close(&writer);
     close(ends[0]);
     close(ends[1]);
 }
@@ -107,11 +109,11 @@ static void test_a_full_pipe_that_is_only_polled_says_so_at_once(void **state)
 {
     int ends[2];
     make_pipe(ends);
-    struct outlet outlet = {OUTLET_POLLED, dup(ends[1])};
-    size_t first = fill(&outlet);
+    struct writer writer = {WRITER_POLLED, dup(ends[1])};
+    size_t first = fill(&writer);
     assert_true(first >= PIPE_BUF);
     assert_int_equal(drain(ends[0]), first);
-    outlet_close(&outlet);
+    writer_close(&writer);
     close(ends[0]);
     close(ends[1]);
 }
@@ -121,27 +123,27 @@ static void test_a_polled_pipe_with_little_room_does_not_wait(void **state)
     int ends[2];
     char text[PIPE_BUF];
     make_pipe(ends);
-    struct outlet outlet = {OUTLET_POLLED, dup(ends[1])};
-    fill(&outlet);
+    struct writer writer = {WRITER_POLLED, dup(ends[1])};
+    fill(&writer);
     /* One page less: exactly what poll() calls writable. */
     assert_int_equal(read(ends[0], text, sizeof text), sizeof text);
-    ssize_t n = outlet_write(&outlet, bytes, sizeof bytes);
+    ssize_t n = writer_write(&writer, bytes, sizeof bytes);
     assert_true(n == PIPE_BUF || n == -EAGAIN);
-    outlet_close(&outlet);
+    writer_close(&writer);
     close(ends[0]);
     close(ends[1]);
 }
 
 static void test_a_file_takes_all_at_the_callers_own_offset(void **state)
 {
-    struct outlet outlet;
+    struct writer writer;
     char text[8] = "";
-    int file = memfd_create("outlet", MFD_CLOEXEC);
+    int file = memfd_create("nonblocking writer", MFD_CLOEXEC);
     assert_int_equal(write(file, "ab", 2), 2);
-    assert_int_equal(outlet_open(&outlet, file), 0);
-    assert_int_equal(outlet.kind, OUTLET_FILE);
-    assert_int_equal(outlet_write(&outlet, "cd", 2), 2);
-    outlet_close(&outlet);
+    assert_int_equal(writer_open(&writer, file), 0);
+    assert_int_equal(writer.kind, WRITER_FILE);
+    assert_int_equal(writer_write(&writer, "cd", 2), 2);
+    writer_close(&writer);
     assert_int_equal(write(file, "ef", 2), 2);
     assert_int_equal(pread(file, text, sizeof text, 0), 6);
     assert_string_equal(text, "abcdef");
@@ -150,20 +152,20 @@ static void test_a_file_takes_all_at_the_callers_own_offset(void **state)
 
 static void test_what_is_not_a_descriptor_is_refused(void **state)
 {
-    struct outlet outlet = {OUTLET_FILE, -7};
-    assert_int_equal(outlet_open(&outlet, -1), -EBADF);
-    assert_int_equal(outlet_open(&outlet, 100000), -EBADF);
-    assert_int_equal(outlet.fd, -7);
+    struct writer writer = {WRITER_FILE, -7};
+    assert_int_equal(writer_open(&writer, -1), -EBADF);
+    assert_int_equal(writer_open(&writer, 100000), -EBADF);
+    assert_int_equal(writer.fd, -7);
 }
 
 static void test_closing_twice_closes_once(void **state)
 {
-    struct outlet outlet;
-    int file = memfd_create("outlet", MFD_CLOEXEC);
-    assert_int_equal(outlet_open(&outlet, file), 0);
-    outlet_close(&outlet);
-    assert_int_equal(outlet.fd, -1);
-    outlet_close(&outlet);
+    struct writer writer;
+    int file = memfd_create("nonblocking writer", MFD_CLOEXEC);
+    assert_int_equal(writer_open(&writer, file), 0);
+    writer_close(&writer);
+    assert_int_equal(writer.fd, -1);
+    writer_close(&writer);
     assert_true(fcntl(file, F_GETFD) >= 0);
     close(file);
 }
@@ -176,14 +178,14 @@ static void test_the_callers_descriptor_keeps_its_flags(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket_ends), 0);
     const int fds[] = {pipe_ends[1], socket_ends[1], open("/dev/null", O_WRONLY | O_CLOEXEC)};
     for (size_t i = 0; i < COUNT(fds); i++) {
-        struct outlet outlet;
+        struct writer writer;
         int flags = fcntl(fds[i], F_GETFL);
-        assert_int_equal(outlet_open(&outlet, fds[i]), 0);
-        assert_true(fcntl(outlet.fd, F_GETFD) & FD_CLOEXEC);
-        outlet_write(&outlet, bytes, 10);
+        assert_int_equal(writer_open(&writer, fds[i]), 0);
+        assert_true(fcntl(writer.fd, F_GETFD) & FD_CLOEXEC);
+        writer_write(&writer, bytes, 10);
         assert_int_equal(fcntl(fds[i], F_GETFL), flags);
         assert_false(fcntl(fds[i], F_GETFL) & O_NONBLOCK);
-        outlet_close(&outlet);
+        writer_close(&writer);
         close(fds[i]);
     }
     close(pipe_ends[0]);
@@ -205,21 +207,21 @@ static void test_a_reader_that_is_gone_is_an_error_not_a_signal(void **state)
     int pipe_ends[2], socket_ends[2];
     make_pipe(pipe_ends);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, socket_ends), 0);
-    struct outlet outlets[3];
-    assert_int_equal(outlet_open(&outlets[0], pipe_ends[1]), 0);
-    assert_int_equal(outlet_open(&outlets[1], socket_ends[1]), 0);
-    outlets[2] = (struct outlet){OUTLET_POLLED, dup(pipe_ends[1])};
+    struct writer writers[3];
+    assert_int_equal(writer_open(&writers[0], pipe_ends[1]), 0);
+    assert_int_equal(writer_open(&writers[1], socket_ends[1]), 0);
+    writers[2] = (struct writer){WRITER_POLLED, dup(pipe_ends[1])};
     close(pipe_ends[0]);
     close(socket_ends[0]);
-    for (size_t i = 0; i < COUNT(outlets); i++) {
-        assert_int_equal(outlet_write(&outlets[i], "x", 1), -EPIPE);
+    for (size_t i = 0; i < COUNT(writers); i++) {
+        assert_int_equal(writer_write(&writers[i], "x", 1), -EPIPE);
         assert_false(is_pending(SIGPIPE));
-        outlet_close(&outlets[i]);
+        writer_close(&writers[i]);
     }
     /* Opened after the reader was gone. */
-    assert_int_equal(outlet_open(&outlets[0], pipe_ends[1]), 0);
-    assert_int_equal(outlet_write(&outlets[0], "x", 1), -EPIPE);
-    outlet_close(&outlets[0]);
+    assert_int_equal(writer_open(&writers[0], pipe_ends[1]), 0);
+    assert_int_equal(writer_write(&writers[0], "x", 1), -EPIPE);
+    writer_close(&writers[0]);
     close(pipe_ends[1]);
     close(socket_ends[1]);
 }
@@ -237,7 +239,7 @@ static void test_the_signal_mask_is_as_it_was(void **state)
     sigset_t before, after;
     int fd = broken_pipe();
     pthread_sigmask(SIG_SETMASK, NULL, &before);
-    assert_int_equal(outlet_quiet_write(fd, "x", 1), -EPIPE);
+    assert_int_equal(writer_quiet_write(fd, "x", 1), -EPIPE);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     for (int i = 1; i < NSIG; i++)
         assert_int_equal(sigismember(&before, i), sigismember(&after, i));
@@ -253,11 +255,28 @@ static void test_a_signal_that_was_pending_before_stays(void **state)
     sigaddset(&set, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &set, &before);
     raise(SIGPIPE);
-    assert_int_equal(outlet_quiet_write(fd, "x", 1), -EPIPE);
+    assert_int_equal(writer_quiet_write(fd, "x", 1), -EPIPE);
     assert_true(is_pending(SIGPIPE));
     assert_int_equal(sigtimedwait(&set, NULL, &none), SIGPIPE);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(fd);
+}
+
+/* It waits for a reader, and no longer than it was told to. */
+static void test_review_d8_nobody_reads(void **state)
+{
+    int ends[2];
+    static const char much[1 << 17];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    uint64_t before = clock_now();
+    assert_int_equal(writer_deliver(ends[1], much, sizeof much, 50 * NS_PER_MS), -ETIMEDOUT);
+    uint64_t took = clock_now() - before;
+    assert_true(took >= 50 * NS_PER_MS && took < 20 * NS_PER_S);
+    assert_int_equal(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
+    close(ends[0]);
+    assert_int_equal(writer_deliver(ends[1], much, 1, 0), -EPIPE);
+    close(ends[1]);
+    assert_int_equal(writer_deliver(ends[1], much, 1, 0), -EBADF);
 }
 
 static volatile sig_atomic_t handled;
@@ -273,7 +292,7 @@ static void test_the_hosts_handler_is_not_called(void **state)
     int fd = broken_pipe();
     handled = 0;
     sigaction(SIGPIPE, &action, &before);
-    assert_int_equal(outlet_quiet_write(fd, "x", 1), -EPIPE);
+    assert_int_equal(writer_quiet_write(fd, "x", 1), -EPIPE);
     sigaction(SIGPIPE, &before, NULL);
     assert_int_equal(handled, 0);
     close(fd);
@@ -282,19 +301,20 @@ static void test_the_hosts_handler_is_not_called(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        outlet_test(test_a_pipe_is_opened_a_second_time),
-        outlet_test(test_a_full_pipe_says_so_at_once_and_goes_on_when_read),
-        outlet_test(test_a_full_socket_says_so_at_once),
-        outlet_test(test_a_full_pipe_that_is_only_polled_says_so_at_once),
-        outlet_test(test_a_polled_pipe_with_little_room_does_not_wait),
-        outlet_test(test_a_file_takes_all_at_the_callers_own_offset),
-        outlet_test(test_what_is_not_a_descriptor_is_refused),
-        outlet_test(test_closing_twice_closes_once),
-        outlet_test(test_the_callers_descriptor_keeps_its_flags),
-        outlet_test(test_a_reader_that_is_gone_is_an_error_not_a_signal),
-        outlet_test(test_the_signal_mask_is_as_it_was),
-        outlet_test(test_a_signal_that_was_pending_before_stays),
-        outlet_test(test_the_hosts_handler_is_not_called),
+        writer_test(test_a_pipe_is_opened_a_second_time),
+        writer_test(test_a_full_pipe_says_so_at_once_and_goes_on_when_read),
+        writer_test(test_a_full_socket_says_so_at_once),
+        writer_test(test_a_full_pipe_that_is_only_polled_says_so_at_once),
+        writer_test(test_a_polled_pipe_with_little_room_does_not_wait),
+        writer_test(test_a_file_takes_all_at_the_callers_own_offset),
+        writer_test(test_what_is_not_a_descriptor_is_refused),
+        writer_test(test_closing_twice_closes_once),
+        writer_test(test_the_callers_descriptor_keeps_its_flags),
+        writer_test(test_a_reader_that_is_gone_is_an_error_not_a_signal),
+        writer_test(test_the_signal_mask_is_as_it_was),
+        writer_test(test_a_signal_that_was_pending_before_stays),
+        writer_test(test_the_hosts_handler_is_not_called),
+        writer_test(test_review_d8_nobody_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver of the torture tests: every allocation fails once. In the manner of curl's.
  *
  * The linker sends every allocation of the library and of the test through the functions below
@@ -120,7 +121,7 @@ int __wrap___asprintf_chk(char **out, int flag, const char *format, ...)
 /* ---- the driver ---------------------------------------------------------------------------- */
 
 struct scene {
-    struct folder *folder;
+    struct dir *dir;
     struct brig brig;       /* made up, without groups */
     struct brig_spec *spec; /* with something in it, and a second one that is the same */
     struct brig_spec *twin;
@@ -164,7 +165,7 @@ static struct brig_spec *new_spec(void)
 static int start(void **state)
 {
     struct scene *scene = calloc(1, sizeof *scene);
-    if (!scene || folder_setup((void **)&scene->folder) < 0)
+    if (!scene || dir_setup((void **)&scene->dir) < 0)
         return -1;
     scene->brig.init = scene->brig.pidfd = scene->brig.place.leaf_parent = -1;
     scene->brig.pid = getpid();
@@ -178,7 +179,7 @@ static int end(void **state)
 {
     struct scene *scene = *state;
     disarm();
-    folder_teardown((void **)&scene->folder);
+    dir_teardown((void **)&scene->dir);
     free(scene);
     return 0;
 }

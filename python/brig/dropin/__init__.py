@@ -1,5 +1,6 @@
-"""Homes for those who come from elsewhere: each module has the names, signatures, defaults, messages
-and result fields of another runner, over brig.
+# SPDX-License-Identifier: MIT
+"""Replacements for other runners: each module has the names, signatures, defaults, messages and
+result fields of another runner, implemented with brig.
 
     from brig.dropin.loomflow import SubprocessSandbox
     from brig.dropin.openjarvis import run_sandboxed
@@ -7,7 +8,7 @@ and result fields of another runner, over brig.
     from brig.dropin.scidex import isolated_run
     from brig.dropin.amplifier import run_session_in_subprocess
 
-What was a defect there is not kept: nothing survives a run, verdicts are the kernel's, and a secret
-of the caller is not to be seen inside. Each module has a dict SETTINGS with further keywords of
+Their defects are not copied: no process survives a run, the kernel decides which limit was hit, and
+secrets of the caller are not visible inside. Each module has a dict SETTINGS with further keywords of
 brig.run() for all of its runs. See docs/PYTHON.md, "Coming from elsewhere".
 """

@@ -1,11 +1,12 @@
-"""The child side of amplifier.py: runs one session and sends what came of it.
+# SPDX-License-Identifier: MIT
+"""The child's side of amplifier.py: runs one session and sends its envelope.
 
     python3 -P _amplifier_runner.py PACKAGE.MODULE:FACTORY < configuration
 
-It is a file of its own that needs nothing but the standard library: in the cell there may be no
-brig. The framing and the form of the configuration are here, and amplifier.py imports them, so that
-both sides have the same. The configuration comes on stdin, the envelope goes to the result channel
-(BRIG_RESULT_FD); without one, as in a run by hand, to stdout between the two markers.
+This file needs only the standard library, because the cell may not have brig. The framing and the
+form of the configuration are defined here, and amplifier.py imports them. The configuration comes
+on stdin; the envelope goes to the result channel (BRIG_RESULT_FD) or, without one, as in a run by
+hand, to stdout between the two markers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def serialize_subprocess_config(
     sys_paths: Sequence[str] | None = None,
     mention_mappings: Mapping[str, str] | None = None,
 ) -> str:
-    """What a session needs, as JSON. What JSON has no form for raises TypeError."""
+    """The configuration of a session as JSON. TypeError for values without a form in JSON."""
     whole = {
         "config": config,
         "prompt": prompt,
@@ -59,7 +60,7 @@ def serialize_subprocess_config(
 
 
 def deserialize_subprocess_config(data: str) -> dict[str, Any]:
-    """The dict behind such a JSON; ValueError if a required key is missing."""
+    """The dict of such a JSON; ValueError if a required key is missing."""
     whole = json.loads(data)
     if not isinstance(whole, dict):
         raise ValueError(f"Subprocess config is no object but {type(whole).__name__}")
@@ -77,7 +78,7 @@ def deserialize_subprocess_config(data: str) -> dict[str, Any]:
 
 
 def validate_project_path(path: str | os.PathLike[str]) -> Path:
-    """The folder, resolved; ValueError if there is none."""
+    """The resolved directory; ValueError if it does not exist."""
     resolved = Path(path).resolve()
     if not resolved.is_dir():
         raise ValueError(f"{os.fspath(path)!r} does not exist or is not a directory")
@@ -88,7 +89,7 @@ def validate_project_path(path: str | os.PathLike[str]) -> Path:
 
 
 async def amplifier_session(request: dict[str, Any]) -> Any:
-    """The factory that is used unless the application names one: amplifier's own session class."""
+    """The default factory: amplifier's own session class."""
     core = importlib.import_module("amplifier_core")
     session = core.AmplifierSession(
         config=request["config"],
@@ -101,7 +102,7 @@ async def amplifier_session(request: dict[str, Any]) -> Any:
         resolver = bundle.BundleModuleResolver(paths)
         await session.coordinator.mount("module-source-resolver", resolver)
     coordinator = getattr(session, "coordinator", None)
-    if coordinator is not None:  # before initialize(): modules look for it while they are mounted
+    if coordinator is not None:  # before initialize(), because modules use it while they are mounted
         coordinator.register_capability("session.working_dir", request["project_path"])
     return session
 
@@ -120,7 +121,7 @@ async def _settled(value: Any) -> Any:
 
 
 async def _executed(session: Any, prompt: str) -> dict[str, Any]:
-    """The envelope of a session that ran to its end; cleanup() is called in every case."""
+    """The envelope of a finished session; cleanup() is called in every case."""
     notes: dict[str, Any] = {}
     try:
         await _settled(session.initialize())
@@ -128,14 +129,14 @@ async def _executed(session: Any, prompt: str) -> dict[str, Any]:
     finally:
         try:
             await _settled(session.cleanup())
-        except Exception as error:  # the answer is there, or a reason why not: that counts
+        except Exception as error:  # an answer or an error is there already, and counts
             traceback.print_exc()
             notes["cleanup_error"] = describe(error)
     return {"output": output, "status": "success", "turn_count": 1, "metadata": notes}
 
 
 async def run_session(factory_name: str, data: str) -> dict[str, Any]:
-    """Run the session that a configuration describes; gives its envelope, and never raises."""
+    """Run the session of a configuration and return its envelope; never raises."""
     try:
         request = deserialize_subprocess_config(data)
         imports = (*request["sys_paths"], *request["bundle_package_paths"])
@@ -144,9 +145,9 @@ async def run_session(factory_name: str, data: str) -> dict[str, Any]:
         factory = find_factory(factory_name) if factory_name else amplifier_session
         session = await _settled(factory(request))
         envelope = await _executed(session, request["prompt"])
-        json.dumps(envelope, allow_nan=False)  # now, while there still can be another envelope
+        json.dumps(envelope, allow_nan=False)  # now, while an error can still be sent instead
         return envelope
-    except BaseException as error:  # a SystemExit, too: whoever waits gets a reason
+    except BaseException as error:  # also a SystemExit, so that the caller gets a reason
         traceback.print_exc()
         return {
             "output": "",
@@ -158,7 +159,7 @@ async def run_session(factory_name: str, data: str) -> dict[str, Any]:
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line, also one that cannot say what it is."""
+    """An exception in one line, even if its __str__ raises."""
     name = type(error).__name__
     try:
         text = str(error)
@@ -171,13 +172,14 @@ def describe(error: BaseException) -> str:
 
 
 def frame(envelope: dict[str, Any]) -> str:
-    """An envelope between the markers. `<` is escaped: no text in it can look like one of them."""
+    """An envelope between the markers. `<` is escaped, so no text in it can look like a marker."""
     text = json.dumps(envelope).replace("<", "\\u003c")
     return f"{RESULT_START_MARKER}\n{text}\n{RESULT_END_MARKER}\n"
 
 
 def _take_channel() -> int | None:
-    """The result channel, out of reach for the programs that the session starts."""
+    """The file descriptor of the result channel, not inherited by programs that the session starts.
+    """
     number = os.environ.pop("BRIG_RESULT_FD", None)
     if number is None:
         return None
@@ -198,13 +200,13 @@ def main() -> None:
     channel = _take_channel()
     loop = asyncio.new_event_loop()
     session = loop.create_task(run_session(sys.argv[1], sys.stdin.read()))
-    loop.add_signal_handler(signal.SIGTERM, session.cancel)  # there is time for cleanup() then
+    loop.add_signal_handler(signal.SIGTERM, session.cancel)  # leaves time for cleanup()
     envelope = loop.run_until_complete(session)
     _send(channel, envelope)
-    with contextlib.suppress(Exception):  # a session may have closed what it did not open
+    with contextlib.suppress(Exception):  # a session may have closed file descriptors that it did not open
         sys.stdout.flush()
         sys.stderr.flush()
-    # A thread that the session left behind would keep the interpreter, and with it the answer.
+    # A thread that the session left would keep the interpreter alive, and delay the answer.
     os._exit(0 if envelope["status"] == "success" else 1)
 
 

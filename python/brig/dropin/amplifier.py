@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Agent sessions in child processes, as amplifier runs them.
 
     envelope = await run_session_in_subprocess(config, "Say hello.", "parent-1", "/srv/project")
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from .. import Pool, Result
+from .._keys import entries_of
 from . import _amplifier_runner
 from ._amplifier_runner import (
     RESULT_END_MARKER,
@@ -24,7 +26,7 @@ from ._amplifier_runner import (
     serialize_subprocess_config,
     validate_project_path,
 )
-from ._python import python_folders
+from ._python import python_directories
 
 __all__ = [
     "DEFAULT_MAX_SUBPROCESS",
@@ -52,9 +54,9 @@ SETTINGS: dict[str, Any] = {
     "redact": False,
     "on_output_limit": "truncate",
 }
-"""Keywords of brig.run() for every session. The network is the host's: a session that cannot reach
-its model is of no use; {"network": "none"} takes it away. What is in "env" is added to the
-environment, what is in "ro" and "rw" to what is shown."""
+"""Keywords of brig.run() for every session. The network is the host's, because a session needs its
+model; {"network": "none"} removes it. Entries of "env" are added to the environment, entries of
+"ro" and "rw" to the view."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,11 +69,11 @@ _command: list[str] = []
 
 
 def configure_session_factory(name: str | None) -> None:
-    """Name what makes a session, as "package.module:attribute"; None: amplifier's own class.
+    """Set the factory of sessions, as "package.module:attribute"; None: amplifier's own class.
 
-    It is looked for in the child, where sys_paths and bundle_package_paths are importable by then.
-    It is called with one dict, that of deserialize_subprocess_config(), and gives an object with
-    initialize(), execute(prompt) and cleanup(); any of these may be a coroutine function.
+    It is imported in the child, where sys_paths and bundle_package_paths are already importable. It
+    is called with one dict, that of deserialize_subprocess_config(), and returns an object with
+    initialize(), execute(prompt) and cleanup(); each of these may be a coroutine function.
     """
     global _factory, _command
     module, colon, attribute = (name or "").partition(":")
@@ -81,11 +83,11 @@ def configure_session_factory(name: str | None) -> None:
 
 
 def configure_session_command(command: Sequence[PathName]) -> None:
-    """Have sessions run by a program of the application's own, instead of a factory.
+    """Run sessions by a program of the application instead of a factory.
 
-    It reads the configuration on stdin and prints an envelope between the two markers. They are
-    known to everybody: whatever else prints to its stdout could print them, too. More than one pair
-    is an error therefore. The result of a factory's session has a descriptor of its own.
+    The program reads the configuration from stdin and prints an envelope between the two markers.
+    The markers are no secret: anything else that prints to its stdout could print them too, so more
+    than one pair is an error. With a factory, the result has its own file descriptor instead.
     """
     global _factory, _command
     words = [os.fspath(word) for word in command]
@@ -102,9 +104,9 @@ _configuring = threading.Lock()
 
 
 def configure_subprocess_limit(max_concurrent: int) -> None:
-    """How many sessions run at once, in the whole process; the rest wait in order.
+    """Set the number of parallel sessions in the whole process; further ones wait in order.
 
-    The same value again is fine, another raises RuntimeError. Takes effect at once.
+    The same value may be set again; another one raises RuntimeError. Takes effect at once.
     """
     global _configured
     with _configuring:
@@ -137,8 +139,8 @@ _FOLDERS = ("HOME", "TMPDIR", "TMP", "TEMP")
 def build_child_env() -> dict[str, str]:
     """The caller's variables that a session may have, and UTF-8 for its streams.
 
-    Of these, HOME, TMPDIR, TMP, TEMP and XDG_*_HOME reach it if it is shown what they name; else
-    they are those of its cell.
+    HOME, TMPDIR, TMP, TEMP and XDG_*_HOME are passed only if the session sees the directories that
+    they name; otherwise they are those of its cell.
     """
     env = {
         name: value
@@ -148,24 +150,28 @@ def build_child_env() -> dict[str, str]:
     return {**env, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
 
 
-def _listed(paths: Any) -> list[str]:
-    """A setting that is a path or a list of them."""
-    single = isinstance(paths, (str, os.PathLike))
-    return [os.fspath(path) for path in ([paths] if single else paths or ())]
+def _place_of(entry: Any) -> str:
+    """The place of an entry of ro or rw in the guest's view."""
+    if isinstance(entry, tuple):
+        return str(os.fspath(entry[0] if entry[1] is None else entry[1]))
+    path: str = os.fspath(entry)
+    _, colon, place = path.rpartition(":/")
+    return "/" + place if colon else place
 
 
-def _is_below(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+def _is_below(path: str, directories: Iterable[str]) -> bool:
+    return any(path == directory or path.startswith(directory.rstrip("/") + "/") for directory in directories)
 
 
 def _resolved(path: PathName, project: str) -> str:
-    """What a path means: brig shows no links. One in the project may be a guest's, and stays."""
+    """Resolve a path, because brig mounts no symlinks. A symlink in the project may be a guest's,
+    and is not resolved."""
     absolute = os.path.abspath(path)
     return absolute if _is_below(absolute, [project]) else os.path.realpath(absolute)
 
 
 def _resolve_named(env: dict[str, str], project: str) -> list[str]:
-    """The files and folders behind variables that mean nothing without them."""
+    """The files and directories that some variables refer to."""
     named: list[str] = []
     for name in (*_CERTIFICATES, "PYTHONPATH"):
         paths = [path for path in env.get(name, "").split(os.pathsep) if os.path.exists(path)]
@@ -177,7 +183,8 @@ def _resolve_named(env: dict[str, str], project: str) -> list[str]:
 
 
 def _to_show(paths: Iterable[str], project: str) -> list[str]:
-    """What is shown read-only: what exists. The project is shown already, to be written to."""
+    """The existing paths, read-only. The project is left out: it is visible already, and writable.
+    """
     shown: list[str] = []
     for path in paths:
         if not os.path.exists(path) or _is_below(path, [project, *shown]):
@@ -189,12 +196,12 @@ def _to_show(paths: Iterable[str], project: str) -> list[str]:
 
 
 def _keys_of(project: str, paths: Iterable[str]) -> dict[str, Any]:
-    """The keywords of a run in a project to which these paths are shown."""
+    """The keywords of a run in a project with these visible paths."""
     env = build_child_env()
-    ro = _to_show([*python_folders(), *paths, *_resolve_named(env, project), _RUNNER], project)
-    ro += _listed(SETTINGS.get("ro"))
-    rw = _listed(SETTINGS.get("rw"))
-    places = [project, *(entry.rpartition(":")[2] for entry in (*ro, *rw))]
+    shown = _to_show([*python_directories(), *paths, *_resolve_named(env, project), _RUNNER], project)
+    ro = [*shown, *entries_of(SETTINGS.get("ro"))]
+    rw = entries_of(SETTINGS.get("rw"))
+    places = [project, *map(_place_of, (*ro, *rw))]
     for name in [n for n in env if n in _FOLDERS or _XDG_HOME.fullmatch(n)]:
         if not _is_below(os.path.abspath(env[name]), places):
             del env[name]
@@ -206,12 +213,12 @@ def _keys_of(project: str, paths: Iterable[str]) -> dict[str, Any]:
 
 _SECRETS = [
     re.compile(r"sk-[a-zA-Z0-9\-_]{10,}"),
-    # Plain words that end in "key" are none.
+    # Plain words that end in "key" are not credentials.
     re.compile(r"(?<!mon)(?<!don)(?<!tur)(?<!hoc)(?<!joc)(?<!whis)key=\s*\S+", re.IGNORECASE),
     re.compile(r"(?:token|secret|password)=\s*\S+", re.IGNORECASE),
     re.compile(r"\bBearer\s+\S+", re.IGNORECASE),
 ]
-_MOST_OF_STDERR = 8192  # characters of it that are put into a message
+_MOST_OF_STDERR = 8192  # characters of it in a message
 
 
 def sanitize_error(message: str) -> str:
@@ -231,9 +238,9 @@ def _sanitized(value: Any) -> Any:
 
 
 def extract_framed_result(stdout: str) -> str:
-    """What stands between the markers; all else that was printed is ignored.
+    """The text between the markers; all other output is ignored.
 
-    RuntimeError if there is none, or if it cannot be known which of several is meant.
+    RuntimeError if there is none, or if several make it ambiguous.
     """
     starts, ends = stdout.count(RESULT_START_MARKER), stdout.count(RESULT_END_MARKER)
     _, _, rest = stdout.partition(RESULT_START_MARKER)
@@ -255,7 +262,7 @@ def _is_envelope(value: Any) -> bool:
 
 
 def _sent(result: Result) -> Any:
-    """The envelope of a session of a factory, from its channel; nothing that was printed counts."""
+    """The envelope of a factory's session, from its channel; printed output does not count."""
     if result.output_error is not None:
         _log.debug("Unframed subprocess output: %s", result.stdout_text)
         raise RuntimeError(f"missing result envelope: {result.output_error}")
@@ -265,7 +272,8 @@ def _sent(result: Result) -> Any:
 
 
 def _printed(result: Result) -> Any:
-    """That of a program of the application's own: an envelope, or a text as older ones print it."""
+    """The envelope of an application's program: an envelope, or a plain text as older ones print.
+    """
     text = extract_framed_result(result.stdout_text)
     try:
         value = json.loads(text)
@@ -285,7 +293,7 @@ def _failure(result: Result, more: str) -> RuntimeError:
 
 
 def _answer(result: Result, printed: bool) -> str:
-    """The envelope of a session that has ended, as text."""
+    """The envelope of a finished session, as text."""
     try:
         value = _printed(result) if printed else _sent(result)
     except RuntimeError as error:
@@ -315,17 +323,17 @@ async def run_session_in_subprocess(
     sys_paths: Sequence[PathName] | None = None,
     mention_mappings: Mapping[str, PathName] | None = None,
 ) -> str:
-    """Run an agent session in a cell of its own; gives its envelope, as JSON text.
+    """Run an agent session in its own cell; returns its envelope as JSON text.
 
-    {"output": ..., "status": "success", "turn_count": 1, "metadata": {}}, or with status "error"
-    and an "error" without credentials. `project_path` is its work folder; the other paths are shown
-    to it read-only, and sys_paths and bundle_package_paths are on sys.path before initialize(). The
-    configuration is on no disk.
+    The envelope is {"output": ..., "status": "success", "turn_count": 1, "metadata": {}}, or has
+    status "error" and an "error" without credentials. `project_path` is the work directory; the
+    other paths are visible read-only, and sys_paths and bundle_package_paths are on sys.path before
+    initialize(). The configuration is not written to disk.
 
-    Raises ValueError for a project that is no folder, TimeoutError, and RuntimeError if the session
-    came to its end without an envelope. The timeout does not count while it waits for its turn.
-    After any of these, and when the task is cancelled, nothing of its tree is left; cleanup() has
-    had the time of kill_after.
+    Raises ValueError if the project is not a directory, TimeoutError, and RuntimeError if the
+    session ended without an envelope. The timeout does not count while the session waits for its
+    turn. After each of these, and when the task is cancelled, all of its processes are gone;
+    cleanup() has had the time of kill_after.
     """
     project = str(validate_project_path(project_path))
     modules = {name: _resolved(path, project) for name, path in (module_paths or {}).items()}

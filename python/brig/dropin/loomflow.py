@@ -1,9 +1,11 @@
-"""A tool host whose tools run in sandboxes, as loomflow has it.
+# SPDX-License-Identifier: MIT
+"""A tool host with sandboxed tools, like loomflow's.
 
     sandbox = SubprocessSandbox(host, timeout_seconds=10)
     result = await sandbox.call("search", {"text": "..."})
 
-`host` is any in-process tool host whose get(name) gives an object with the tool's function as `fn`.
+`host` is any in-process tool host whose get(name) returns an object with the tool's function as
+`fn`.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ SETTINGS: dict[str, Any] = {
     "kill_after": 1,
     "max_concurrent": 16,
 }
-"""Keywords of brig.Template() for every sandbox. The network is the host's, since there is no
-parameter to ask for it; {"network": "none"} takes it away."""
+"""Keywords of brig.Template() for every sandbox. The network is the host's, because no parameter
+can ask for it; {"network": "none"} removes it."""
 
 
 class ConfigError(Exception):
-    """The sandbox cannot be made as asked."""
+    """The sandbox cannot be created as asked."""
 
 
 @dataclass
@@ -60,7 +62,7 @@ class ToolResult:
 
 
 class SubprocessSandbox:
-    """Calls the tools of a host, each call in a sandbox of its own."""
+    """Calls the tools of a host, each call in its own sandbox."""
 
     def __init__(self, inner: Any, *, timeout_seconds: float = 30.0) -> None:
         if timeout_seconds <= 0:
@@ -81,19 +83,19 @@ class SubprocessSandbox:
 
     @property
     def timeout_seconds(self) -> float:
-        """How long a call may take."""
+        """The timeout of a call."""
         return self._timeout
 
     async def list_tools(self, *, query: str | None = None) -> Any:
-        """As the host has it."""
+        """Delegates to the host."""
         return await _awaited(self._inner.list_tools(query=query))
 
     def watch(self) -> Any:
-        """As the host has it."""
+        """Delegates to the host."""
         return self._inner.watch()
 
     async def call(self, tool: str, args: Mapping[str, Any], *, call_id: str = "") -> ToolResult:
-        """Call a tool. Whatever it does is a result."""
+        """Call a tool. Anything that it does is a result."""
         began, started_at = time.monotonic(), datetime.now(timezone.utc)
         found = await _awaited(self._inner.get(tool))
         function = getattr(found, "fn", None)
@@ -110,7 +112,7 @@ class SubprocessSandbox:
         return ToolResult.success(call_id, outcome.value, **more)
 
     def _get_template(self) -> Template:
-        # Not before it is needed: SETTINGS may be changed after the sandbox was made.
+        # Created at the first use: SETTINGS may be changed after the sandbox was made.
         if self._template is None:
             self._template = Template(timeout=self._timeout, **SETTINGS)
         return self._template
@@ -129,7 +131,7 @@ class SubprocessSandbox:
 
 
 def _raised(outcome: Outcome) -> str:
-    """"Type: text", also where there is no text, or another one than the exception's own."""
+    """"Type: text", also if there is no text, or a text other than the exception's."""
     kind, text = outcome.type or "", outcome.error or ""
     if text == kind:
         return f"{kind}: "

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Shell commands, as openjarvis runs them.
 
     >>> run_sandboxed("echo hello").stdout
@@ -26,18 +27,18 @@ SETTINGS: dict[str, Any] = {
     "kill_after": 0.5,
     "output": "unlimited",
 }
-"""Keywords of brig.run() for every run. The network is the host's, since there is no parameter to
-ask for it; {"network": "none"} takes it away."""
+"""Keywords of brig.run() for every run. The network is the host's, because no parameter can ask for
+it; {"network": "none"} removes it."""
 
 SAFE_VARIABLES = (
     "PATH", "HOME", "USER", "LANG", "TERM", "SHELL", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
 )  # fmt: skip
-_OF_THE_CELL = ("HOME", "TMPDIR")  # folders that a run has of its own, elsewhere
+_OF_THE_CELL = ("HOME", "TMPDIR")  # directories that each run has privately
 
 
 @dataclass
 class SandboxResult:
-    """What became of a command. `killed`: it did not end by itself."""
+    """The result of a command. `killed`: it did not end by itself."""
 
     stdout: str = ""
     stderr: str = ""
@@ -65,11 +66,11 @@ def run_sandboxed(
     env_extra: Mapping[str, str] | None = None,
     max_output_bytes: int = 102400,
 ) -> SandboxResult:
-    """Run a command by the shell, in a cell and a session of its own.
+    """Run a command by the shell, in its own cell and session.
 
-    Of each stream the first `max_output_bytes` bytes are kept, and the rest goes nowhere. HOME and
-    TMPDIR are those of the cell unless they were asked for by name. Never raises for what the
-    command does or for what keeps it from being started.
+    The first `max_output_bytes` bytes of each stream are kept, and the rest is discarded. HOME and
+    TMPDIR are those of the cell unless they were asked for by name. Never raises for actions of the
+    command or for failures to start it.
     """
     passthrough = list(env_passthrough or ())
     env = build_safe_env(passthrough, env_extra)
@@ -87,12 +88,12 @@ def run_sandboxed(
     ended = result.status not in ("exited", "signaled")
     stderr = heads["stderr"].text()
     if ended:
-        stderr += f"{result.notes}\n"  # there is no other field that could say it
+        stderr += f"{result.notes}\n"  # no other field could report it
     return SandboxResult(heads["stdout"].text(), stderr, result.returncode, killed=ended)
 
 
 class _Head:
-    """The first bytes of a stream, up to the last whole character."""
+    """The first bytes of a stream, up to the last complete character."""
 
     def __init__(self, most: int) -> None:
         self._left = max(most, 0)
@@ -103,7 +104,7 @@ class _Head:
             self._bytes += data
             self._left -= len(data)
             return
-        cut = self._left  # and not in the middle of a character
+        cut = self._left  # not in the middle of a character
         while cut > max(self._left - 3, 0) and 0x80 <= data[cut] < 0xC0:
             cut -= 1
         self._bytes += data[:cut]
@@ -114,8 +115,8 @@ class _Head:
 
 
 async def _watch(command: str, keys: dict[str, Any], heads: dict[str, _Head]) -> Result:
-    # The loop does not step the run before it has looked at the events of the last step: none is
-    # dropped, and none is kept.
+    # The loop steps the run only after it has taken the events of the last step: none is dropped or
+    # queued.
     async with await aio.start(command, capture=False, **keys) as run:
         async for event in run:
             if event.data is not None:
@@ -128,7 +129,7 @@ def _wait_for(command: str, keys: dict[str, Any], heads: dict[str, _Head]) -> Re
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(_watch(command, keys, heads))
-    done: list[Result | BaseException] = []  # called from a coroutine, whose loop stands still
+    done: list[Result | BaseException] = []  # called from a coroutine, which blocks its loop
 
     def work() -> None:
         try:
@@ -148,11 +149,11 @@ def _wait_for(command: str, keys: dict[str, Any], heads: dict[str, _Head]) -> Re
 
 
 def kill_process_tree(pid: int) -> None:
-    """Kill a process and all below it, whoever started it, and wait until they are dead.
+    """Kill a process and all of its descendants, and wait until they are dead.
 
-    For processes of the caller's own; a run of brig needs none of it. All of them are stopped
-    before the first is killed, so that none forks away meanwhile; members of a session or a group
-    that one of them leads belong to them, too, though their parent be gone. Never raises.
+    This is for the caller's own processes; a run of brig does not need it. All of them are stopped
+    before the first is killed, so that none can fork meanwhile. Members of a session or process
+    group led by one of them are included, even if their parent is gone. Never raises.
     """
     if not isinstance(pid, int) or pid <= 1 or pid == os.getpid():
         return
@@ -188,13 +189,14 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def _started(pid: int) -> str | None:
-    """When it was started, by which a process is known though its number be used again."""
+    """The start time, which identifies a process even if its PID is reused."""
     fields = _stat(pid)
     return fields[19] if fields else None
 
 
 def _tree_of(pid: int, known: Mapping[int, str]) -> dict[int, str]:
-    """All that is below a process or those known, itself included, and when each was started."""
+    """All descendants of a process and of the known ones, including themselves, with their start
+    times."""
     stats: dict[int, list[str]] = {}
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc"):

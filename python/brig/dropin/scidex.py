@@ -1,7 +1,9 @@
-"""Analyses with limits of their own, as scidex runs them.
+# SPDX-License-Identifier: MIT
+"""Analyses with their own limits, like scidex's.
 
     >>> isolated_run(["echo", "hello"]).stdout
-    'hello\\n'
+    'hello\
+'
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from pathlib import Path
 from typing import Any, Union
 
 from .. import Result, Run, Usage, start
-from ._python import python_folders
+from .._keys import entries_of
+from ._python import python_directories
 
 __all__ = [
     "NOTEBOOK_COMMAND",
@@ -53,22 +56,22 @@ RESOURCE_LIMITS: dict[str, dict[str, float]] = {
 NOTEBOOK_COMMAND: tuple[str, ...] = (
     sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--inplace",
 )  # fmt: skip
-"""What executes a notebook; its path is put behind it."""
+"""The command that executes a notebook; its path is appended."""
 
 SETTINGS: dict[str, Any] = {"network": "host", "redact": False, "cpu_priority": "low"}
-"""Keywords of brig.run() for every run. The network is the host's, since there is no parameter to
-ask for it; {"network": "none"} takes it away. Other services of the machine come first, so that they
-do not notice an analysis; with {"cpu_priority": "normal"} it is one among them."""
+"""Keywords of brig.run() for every run. The network is the host's, because no parameter can ask for
+it; {"network": "none"} removes it. Analyses have a low CPU priority, so that other services of the
+machine are not affected; {"cpu_priority": "normal"} changes that."""
 
 load_metadata: Callable[[str], Any] | None = None
-"""The application's: from the id of an analysis to its metadata."""
+"""Set by the application: maps the id of an analysis to its metadata."""
 
 
 @dataclass(frozen=True)
 class RuntimeResult:
-    """What became of a command, with the fields of subprocess.CompletedProcess and some more.
+    """The result of a command, with the fields of subprocess.CompletedProcess and some more.
 
-    `completion_notes` is None when all is well, and on a limit a sentence that says which.
+    `completion_notes` is None on success, and names the limit in a sentence if one was exceeded.
     `returncode` is -1 after a timeout and -N after signal N. `details` is brig's own result.
     """
 
@@ -82,7 +85,7 @@ class RuntimeResult:
     details: Result = field(repr=False)
 
     def check_returncode(self) -> None:
-        """As in subprocess: CalledProcessError if it is not 0."""
+        """Raise CalledProcessError if the code is not 0, as in subprocess."""
         if self.returncode:
             raise subprocess.CalledProcessError(
                 self.returncode, self.args, self.stdout, self.stderr
@@ -111,7 +114,7 @@ def analysis_limits(metadata: Any, kind: str = "default") -> dict[str, Any]:
 
 
 def _overlay(base: LimitValues, own: LimitValues | None) -> dict[str, Any]:
-    """What `own` does not set is that of `base`."""
+    """`own`, completed from `base`."""
     merged = dict(base)
     for name, value in (own or {}).items():
         if name not in _NAMES:
@@ -136,10 +139,10 @@ def _keys_of(limits: LimitValues) -> dict[str, Any]:
 class _Group:
     def __init__(self, limits: dict[str, Any], temporary: bool = False) -> None:
         self.limits = limits
-        self.temporary = temporary  # made by isolated_run(): gone with the last of its runs
+        self.temporary = temporary  # created by isolated_run(): removed with the last of its runs
         self.users = 0
         self.gone = False
-        self.starting = 0  # runs that have no handle yet
+        self.starting = 0  # runs without a handle yet
         self.runs: list[Run] = []
         self.now: dict[Run, tuple[int, float, int]] = {}
         self.finished = 0
@@ -154,11 +157,11 @@ class _Group:
 
 
 class CgroupManager:
-    """Groups of runs by name, one for each analysis, with their limits.
+    """Groups of runs by name, one per analysis, with their limits.
 
-    brig makes the cgroup of a run and removes it with the run, on whatever kind of cgroups the host
-    has; a group here is what its runs have in common. The limits of a group hold for each of its
-    runs. May be used by any thread.
+    brig creates the cgroup of each run and removes it with the run, with any version of cgroups; a
+    group here is only a name for several runs. The limits of a group apply to each of its runs. May
+    be used by any thread.
     """
 
     def __init__(self) -> None:
@@ -166,7 +169,8 @@ class CgroupManager:
         self._groups: dict[str, _Group] = {}
 
     def create(self, name: str, limits: LimitValues | None = None) -> str:
-        """Make a group; what `limits` does not set is the default. A name twice: ValueError."""
+        """Create a group; limits that are not given have their defaults. ValueError if the name
+        exists."""
         group = _Group(_overlay(RESOURCE_LIMITS["default"], limits))
         with self._lock:
             if name in self._groups:
@@ -179,14 +183,14 @@ class CgroupManager:
             return name in self._groups
 
     def limits(self, name: str, **changes: Any) -> dict[str, Any]:
-        """The limits of a group, after changing some of them for the runs that follow."""
+        """Change some limits of a group, for the runs that follow; returns all of them."""
         with self._lock:
             group = self._groups[name]
             group.limits = _overlay(group.limits, changes)
             return dict(group.limits)
 
     def stats(self, name: str) -> dict[str, Any]:
-        """What the group's runs use now, as of the last second, and what they have used in all."""
+        """The present usage of the group's runs, at most a second old, and their total usage."""
         with self._lock:
             group = self._groups[name]
             for run in group.runs:
@@ -206,7 +210,7 @@ class CgroupManager:
             }
 
     def kill(self, name: str) -> int:
-        """End every run of a group at once, and wait for that; gives how many there were."""
+        """End every run of a group at once and wait for that; returns their number."""
         with self._lock:
             group = self._groups.get(name)
             runs = self._runs_of(group) if group else []
@@ -214,7 +218,7 @@ class CgroupManager:
         return len(runs)
 
     def remove(self, name: str) -> None:
-        """Kill what runs in a group, and forget it. Harmless if there is none."""
+        """Kill all runs of a group and remove it. Does nothing if there is no such group."""
         with self._lock:
             group = self._groups.pop(name, None)
             if group is None:
@@ -224,8 +228,8 @@ class CgroupManager:
         _kill(runs, name)
 
     def _runs_of(self, group: _Group) -> list[Run]:
-        """The runs of a group, those included that are being started: their processes may be there
-        before their handle is. Called with the lock."""
+        """The runs of a group, including those being started: their processes may exist before
+        their handle does. Called with the lock held."""
         self._lock.wait_for(lambda: group.starting == 0)
         return list(group.runs)
 
@@ -267,14 +271,14 @@ class CgroupManager:
             return result
 
     def _join(self, name: str, limits: dict[str, Any]) -> _Group:
-        """The group of an analysis for one run; it is made if there is none."""
+        """The group of an analysis for one run; created if there is none."""
         with self._lock:
             group = self._groups.setdefault(name, _Group(limits, temporary=True))
             group.users += 1
             return group
 
     def _leave(self, name: str, group: _Group) -> bool:
-        """The run has ended; was it the last one?"""
+        """Note the end of a run; returns True if it was the last one."""
         with self._lock:
             group.users -= 1
             last = group.users == 0
@@ -286,13 +290,13 @@ class CgroupManager:
 def _kill(runs: list[Run], name: str) -> None:
     for run in runs:
         run.cancel(f"the group {name} was killed")
-        run.cancel()  # the second does not wait
+        run.cancel()  # the second call does not wait
     for run in runs:
         run.wait()
 
 
 cgroups = CgroupManager()
-"""The groups of isolated_run(): while an analysis runs, there is one of its name."""
+"""The groups of isolated_run(): a running analysis has a group of its name."""
 
 
 # ---- running ----
@@ -309,15 +313,16 @@ def isolated_run(
     kind: str = "default",
     **settings: Any,
 ) -> RuntimeResult:
-    """Run a command, with the manners of subprocess.run, and limits of its own.
+    """Run a command like subprocess.run(), with its own limits.
 
-    They are RESOURCE_LIMITS[kind], then those of the analysis's metadata (load_metadata), or those
-    of its group if the caller has made one; then `limits`, then `timeout_seconds`, field by field.
+    The limits are RESOURCE_LIMITS[kind], then those of the analysis's metadata (load_metadata), or
+    of its group if the caller has created one; then `limits`, then `timeout_seconds`, field by
+    field.
 
-    A list is a program and its arguments, a str is run by the shell; `cwd` can be written to. A
-    command that is missing raises FileNotFoundError. With `analysis_id`, the run is in the group of
-    that name (cgroups), and the temporary folder of the analysis is its TMPDIR and is removed at
-    its end, whatever that was. Further keywords are those of brig.run().
+    A list is a program and its arguments, a str is run by the shell; `cwd` is writable. A missing
+    command raises FileNotFoundError. With `analysis_id`, the run is in the group of that name
+    (cgroups); the temporary directory of the analysis is its TMPDIR, and is removed at its end in
+    every case. Further keywords are those of brig.run().
     """
     metadata = load_metadata(analysis_id) if load_metadata and analysis_id is not None else None
     name = analysis_id or "a run without a name"
@@ -328,10 +333,10 @@ def isolated_run(
         merged = _overlay(merged, {"timeout_seconds": timeout_seconds})
         keys: dict[str, Any] = {**SETTINGS, **settings, "cwd": cwd, "env": dict(env or {})}
         keys.update(_keys_of(merged))
-        folder = _temp_dirs.path_of(analysis_id)
-        if folder is not None:
-            keys["rw"] = [*keys.get("rw", ()), folder]
-            keys["env"].setdefault("TMPDIR", str(folder))
+        directory = _temp_dirs.path_of(analysis_id)
+        if directory is not None:
+            keys["rw"] = [*entries_of(keys.get("rw")), (directory, None)]
+            keys["env"].setdefault("TMPDIR", str(directory))
         result = manager._run(name, group, cmd, keys)
     finally:
         if manager._leave(name, group) and analysis_id is not None:
@@ -354,31 +359,31 @@ def _result_of(cmd: Command, result: Result, analysis_id: str | None) -> Runtime
 
 
 def _run_python(words: list[Any], cwd: PathName, keys: dict[str, Any]) -> RuntimeResult:
-    keys["ro"] = [*python_folders(), *keys.get("ro", ())]
+    keys["ro"] = [*((path, None) for path in python_directories()), *entries_of(keys.get("ro"))]
     return isolated_run(words, cwd, **keys)
 
 
 def run_notebook_isolated(
     notebook_path: PathName, cwd: PathName | None = None, **keys: Any
 ) -> RuntimeResult:
-    """Execute a notebook in place, in its folder, with the limits of notebook_execution."""
+    """Execute a notebook in place, in its directory, with the limits of notebook_execution."""
     notebook = Path(notebook_path).resolve(strict=True)
-    folder = notebook.parent if cwd is None else Path(cwd).resolve()
-    if folder not in notebook.parents:
-        keys["rw"] = [*keys.get("rw", ()), notebook]
+    directory = notebook.parent if cwd is None else Path(cwd).resolve()
+    if directory not in notebook.parents:
+        keys["rw"] = [*entries_of(keys.get("rw")), (notebook, None)]
     keys = {"kind": "notebook_execution", **keys}
-    return _run_python([*NOTEBOOK_COMMAND, notebook], folder, keys)
+    return _run_python([*NOTEBOOK_COMMAND, notebook], directory, keys)
 
 
 def run_post_process_isolated(
     script_path: PathName, args: Sequence[str] = (), cwd: PathName | None = None, **keys: Any
 ) -> RuntimeResult:
-    """Run a Python script of an analysis, in its folder by default."""
+    """Run a Python script of an analysis, in its directory by default."""
     script = Path(script_path).resolve(strict=True)
-    folder = script.parent if cwd is None else Path(cwd).resolve()
-    if folder not in script.parents:
-        keys["ro"] = [*keys.get("ro", ()), script]
-    return _run_python([sys.executable, script, *args], folder, keys)
+    directory = script.parent if cwd is None else Path(cwd).resolve()
+    if directory not in script.parents:
+        keys["ro"] = [*entries_of(keys.get("ro")), (script, None)]
+    return _run_python([sys.executable, script, *args], directory, keys)
 
 
 def run_tool_isolated(cmd: Command, cwd: PathName | None = None, **keys: Any) -> RuntimeResult:
@@ -386,13 +391,14 @@ def run_tool_isolated(cmd: Command, cwd: PathName | None = None, **keys: Any) ->
     return isolated_run(cmd, cwd, **keys)
 
 
-# ---- temporary folders ----
+# ---- temporary directories ----
 
 _PREFIX = "brig-analysis-"
 
 
 class _TempDirs:
-    """The folders of this process. Each is locked as long as it lives: what is not, is left over."""
+    """The directories of this process. Each is locked while the process lives; an unlocked one is a
+    leftover."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -425,7 +431,7 @@ class _TempDirs:
             self.remove(analysis_id)
 
     def _forget_parents(self) -> None:
-        """In a fork: the folders are the parent's."""
+        """In a fork: the directories belong to the parent."""
         if self._process != os.getpid():
             self._made, self._process = {}, os.getpid()
 
@@ -435,13 +441,13 @@ def _make_locked() -> tuple[Path, int]:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(fd, fcntl.LOCK_EX)
-        if path.is_dir():  # else a sweep was faster than the lock
+        if path.is_dir():  # otherwise a sweep was faster than the lock
             return path, fd
         os.close(fd)
 
 
 def _sweep() -> None:
-    """Remove what callers left that were killed."""
+    """Remove directories of callers that were killed."""
     for path in glob.glob(os.path.join(glob.escape(tempfile.gettempdir()), _PREFIX + "*")):
         with contextlib.suppress(OSError):
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -459,11 +465,12 @@ atexit.register(_temp_dirs.remove_all)
 
 
 def create_analysis_temp_dir(analysis_id: str) -> Path:
-    """A folder for an analysis, the same until it is removed: at the end of its next isolated_run(),
-    by cleanup_analysis_temp_dir(), or at the end of the process; if that was killed, by the next."""
+    """A directory for an analysis, the same until it is removed: at the end of its next
+    isolated_run(), by cleanup_analysis_temp_dir(), or at the end of the process; after a kill, by
+    the next process."""
     return _temp_dirs.make(analysis_id)
 
 
 def cleanup_analysis_temp_dir(analysis_id: str) -> None:
-    """Remove the folder of an analysis; harmless if there is none."""
+    """Remove the directory of an analysis. Does nothing if there is none."""
     _temp_dirs.remove(analysis_id)

@@ -1,4 +1,5 @@
-"""Plugins and scanners, as secuscan runs them.
+# SPDX-License-Identifier: MIT
+"""Plugins and scanners, run like secuscan's.
 
     stdout, stderr, exit_code, violation = await sandbox_execute(["nmap", "-V"], SandboxConfig())
 """
@@ -37,7 +38,7 @@ SIGTERM_GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 
 LISTENER_GRACE = 2.0
-"""Seconds that a callback has after the end of a run for what it has not yet taken."""
+"""Seconds for a callback after the end of a run to take the remaining output."""
 
 SETTINGS: dict[str, Any] = {"on_pids_limit": "fail"}
 """Keywords of brig.run() for every run."""
@@ -49,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class SandboxConfig:
-    """The limits of one run. A timeout of 0 is none."""
+    """The limits of one run. A timeout of 0 means none."""
 
     timeout_seconds: float = 120
     max_memory_mb: int = 512
@@ -73,9 +74,9 @@ class SandboxViolation(Exception):
 
 @dataclass
 class Settings:
-    """The operator's: what holds where a plugin says nothing, and what no plugin gets more of.
+    """Set by the operator: the defaults of plugins, and their maxima.
 
-    A maximum of None is none. The maxima of /etc/brig/limits.json hold besides. Without
+    A maximum of None means none. The maxima of /etc/brig/limits.json apply in addition. Without
     raw_output_dir nothing is stored.
     """
 
@@ -93,10 +94,10 @@ settings = Settings()
 
 
 def resolve_sandbox_config(plugin: Any) -> SandboxConfig:
-    """The settings, overlaid with what a plugin sets, field by field; the operator's maximum wins.
+    """The settings, overridden field by field by a plugin's, up to the operator's maxima.
 
     A plugin is a mapping or an object with the fields of SandboxConfig, or with them in `sandbox`.
-    A network that the operator does not allow, no plugin gets.
+    No plugin gets a network that the operator does not allow.
     """
     own = _field(plugin, "sandbox")
     plugin = plugin if own is None else own
@@ -132,9 +133,9 @@ def _at_most(value: int, maximum: int | None) -> int:
 def classify_memory_violation(
     exit_code: int | None, stderr_text: str, rss_bytes: int | None, limit_bytes: int | None
 ) -> bool:
-    """A guess from the outside whether memory was the cause, for those who have no more to go by.
+    """Guess from outside whether memory was the cause, if there is no better information.
 
-    sandbox_execute() does not guess: there, the kernel's own count decides.
+    sandbox_execute() does not guess: it uses the kernel's count.
     """
     if exit_code in (-11, 139):
         return True
@@ -151,14 +152,14 @@ def classify_memory_violation(
 async def sandbox_execute(
     cmd: Command, config: SandboxConfig, broadcast_callback: Broadcast | None = None
 ) -> Outcome:
-    """Run a command; gives (stdout, stderr, exit_code, violation).
+    """Run a command; returns (stdout, stderr, exit_code, violation).
 
-    `violation` is None, "timeout", "memory_limit" or "output_limit"; what was printed up to then is
-    kept. The exit code is -N after signal N, and 127, 126 or 125, with the reason in stderr, if
-    there is no such command, it cannot be executed, or brig cannot run it as asked.
-    `broadcast_callback` gets what is printed as it comes, in chunks of at most 64 KiB; if it is slow
-    or fails, that is its own affair. When the task is cancelled, nothing of the run is left before
-    CancelledError goes on.
+    `violation` is None, "timeout", "memory_limit" or "output_limit"; the output up to then is kept.
+    The exit code is -N after signal N, and 127, 126 or 125, with the reason in stderr, if there is
+    no such command, it cannot be executed, or brig cannot run it as asked. `broadcast_callback`
+    gets the output as it arrives, in chunks of at most 64 KiB; the run does not wait for a callback
+    that is slow or fails. If the task is cancelled, all processes of the run are gone before
+    CancelledError propagates.
     """
     return await _execute(cmd, config, broadcast_callback, redact=False)
 
@@ -196,7 +197,7 @@ def _outcome(result: Result) -> Outcome:
 
 
 async def _watched(run: aio.Run, callback: Broadcast) -> Result:
-    """The result; the callback has a task of its own, which the run does not wait for."""
+    """The result; the callback runs in its own task, for which the run does not wait."""
     listener = asyncio.create_task(_broadcast(run, callback))
     try:
         result = await run.wait()
@@ -204,7 +205,7 @@ async def _watched(run: aio.Run, callback: Broadcast) -> Result:
         return result
     finally:
         listener.cancel()
-        await asyncio.wait([listener], timeout=0.1)  # what ignores that is left to its loop
+        await asyncio.wait([listener], timeout=0.1)  # a callback that ignores the cancellation is left to its loop
 
 
 async def _broadcast(run: aio.Run, callback: Broadcast) -> None:
@@ -223,7 +224,7 @@ async def _broadcast(run: aio.Run, callback: Broadcast) -> None:
 
 
 def task_end(exit_code: int, violation: str | None) -> tuple[str, str | None]:
-    """The end state of a task and its message, None if all is well."""
+    """The final state of a task and its message, None on success."""
     if violation is not None:
         return f"terminated:{violation}", str(SandboxViolation(violation))
     if exit_code == 0:
@@ -240,10 +241,10 @@ class TaskExecutor:
     async def _execute_command(
         self, command: Command, task_id: str, timeout: float | None = 600
     ) -> tuple[str, int, str | None]:
-        """Run a command; gives (output, exit_code, violation).
+        """Run a command; returns (output, exit_code, violation).
 
-        The output is stdout, a newline and stderr, or stderr alone. Secrets are hidden in it, live
-        as well as in the file raw_output_dir/TASK_ID.txt. A timeout of None is the setting's.
+        The output is stdout, a newline and stderr, or stderr alone. Secrets in it are hidden, live
+        and in the file raw_output_dir/TASK_ID.txt. A timeout of None means that of the settings.
         """
         config = resolve_sandbox_config(None if timeout is None else {"timeout_seconds": timeout})
         path = _raw_path(task_id)
@@ -260,7 +261,7 @@ class TaskExecutor:
 
 
 class _Listener:
-    """A callback of sandbox_execute() that passes text on for a task."""
+    """A callback of sandbox_execute() that publishes text for a task."""
 
     def __init__(self, task_id: str, send: TaskBroadcast) -> None:
         self._task_id = task_id
@@ -273,12 +274,12 @@ class _Listener:
 async def _execute_command(
     command: Command, task_id: str, timeout: float | None = 600
 ) -> tuple[str, int, str | None]:
-    """TaskExecutor._execute_command() without anyone who listens."""
+    """TaskExecutor._execute_command() without listeners."""
     return await TaskExecutor()._execute_command(command, task_id, timeout)
 
 
 def _raw_path(task_id: str) -> str | None:
-    """Where the output of a task goes; a name that leads elsewhere is refused before the run."""
+    """The file for the output of a task; a name that leads elsewhere is refused before the run."""
     if settings.raw_output_dir is None:
         return None
     if not task_id or "/" in task_id or "\0" in task_id or task_id.startswith("."):

@@ -1,10 +1,11 @@
-/* Keeping the ground of a cell.
+/* SPDX-License-Identifier: MIT */
+/* Builds, keeps and finds base mounts. base_mounts.h has the interface.
  *
- * A ground is kept from the second run on that needs the same one, so that a program that makes one
- * run pays nothing for a second. It is used again if the operations that would make it now are the
- * same, the contents of the files it has copies of included, if no mount of the host has come or
- * gone since, and if it is not too old. What a guest gets is a copy of the namespace, in which all
- * that is of the ground is read-only. */
+ * A handle keeps base mounts from the second run on that needs the same ones, so that a program
+ * with a single run pays nothing for a second. They are used again if the same operations would
+ * make them now, including the contents of copied files, if no mount of the host has come or gone
+ * since, and if they are not too old. A guest gets a copy of the mount namespace, in which all base
+ * mounts are read-only. */
 #include "base_mounts.h"
 
 #include <errno.h>
@@ -27,38 +28,40 @@
 
 #define AGE_MAX      (300 * NS_PER_S)
 #define PATIENCE     2  /* the first run may be the only one */
-#define PATIENCE_MAX 64 /* where no two runs need the same */
+#define PATIENCE_MAX 64 /* if no two runs need the same */
 
-/* ---- what is kept -------------------------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------------------------- */
 
-static void drop(struct grounds *grounds)
+static void drop(struct base_mounts_cache *base_mounts_cache)
 {
-    fd_close_at(&grounds->mounts);
-    fd_close_at(&grounds->host_mounts);
-    free(grounds->ops);
-    strings_done(&grounds->text);
-    grounds->ops = NULL;
-    grounds->op_count = 0;
-    grounds->text = (struct strings){0};
+    fd_close_at(&base_mounts_cache->mounts);
+    fd_close_at(&base_mounts_cache->host_mounts);
+    free(base_mounts_cache->ops);
+    strings_done(&base_mounts_cache->text);
+    base_mounts_cache->ops = NULL;
+    base_mounts_cache->op_count = 0;
+    base_mounts_cache->text = (struct strings){0};
 }
 
-void grounds_init(struct grounds *grounds)
+void base_mounts_cache_init(struct base_mounts_cache *base_mounts_cache)
 {
-    *grounds = (struct grounds){.mounts = -1, .host_mounts = -1, .patience = PATIENCE};
-    pthread_mutex_init(&grounds->lock, NULL);
+    *base_mounts_cache =
+        (struct base_mounts_cache){.mounts = -1, .host_mounts = -1, .patience = PATIENCE};
+    pthread_mutex_init(&base_mounts_cache->lock, NULL);
 }
 
-void grounds_done(struct grounds *grounds)
+void base_mounts_cache_done(struct base_mounts_cache *base_mounts_cache)
 {
-    drop(grounds);
-    pthread_mutex_destroy(&grounds->lock);
+    drop(base_mounts_cache);
+    pthread_mutex_destroy(&base_mounts_cache->lock);
 }
 
-void grounds_adopt(struct grounds *grounds)
+void base_mounts_cache_adopt(struct base_mounts_cache *base_mounts_cache)
 {
-    fd_close_at(&grounds->mounts);
-    fd_close_at(&grounds->host_mounts);
-    grounds_init(grounds); /* what the list points at may be half made, and is left alone */
+    fd_close_at(&base_mounts_cache->mounts);
+    fd_close_at(&base_mounts_cache->host_mounts);
+    /* The lists may be half written, so they are not freed. */
+    base_mounts_cache_init(base_mounts_cache);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -68,60 +71,63 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_op(const struct cell_op *a, const struct cell_op *b)
 {
-    return a->kind == b->kind && a->fd == b->fd && a->a == b->a && a->b == b->b && a->c == b->c &&
-           same_text(a->source, b->source) && same_text(a->target, b->target);
+    return a->kind == b->kind && a->fd == b->fd &&
+           memcmp(a->words, b->words, sizeof a->words) == 0 && same_text(a->source, b->source) &&
+           same_text(a->target, b->target);
 }
 
-/* Would the same operations make it? */
-static bool is_made_of(const struct grounds *grounds, const struct view *view)
+/* Would the operations of this view make the same base mounts? */
+static bool is_made_of(const struct base_mounts_cache *base_mounts_cache, const struct view *view)
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < view->count; i++) {
-        if (view->ops[i].part != CELL_PART_GROUND)
+        if (view->ops[i].part != CELL_PART_BASE)
             continue;
-        if (at == grounds->op_count || !same_op(&grounds->ops[at], &view->ops[i]))
+        if (at == base_mounts_cache->op_count ||
+            !same_op(&base_mounts_cache->ops[at], &view->ops[i]))
             return false;
         at++;
     }
-    return at == grounds->op_count;
+    return at == base_mounts_cache->op_count;
 }
 
-/* The mount namespace that we are in, by its number. */
+/* The inode number of our mount namespace. */
 static uint64_t own_namespace(void)
 {
     struct stat st;
     return stat("/proc/thread-self/ns/mnt", &st) == 0 ? st.st_ino : 0;
 }
 
-/* The kernel answers once for each time that its list of mounts has changed. */
-static bool is_stale(const struct grounds *grounds)
+/* poll() reports each change of the list of mounts once. */
+static bool is_stale(const struct base_mounts_cache *base_mounts_cache)
 {
     uint64_t own = own_namespace();
-    if (own == 0 || own != grounds->host)
+    if (own == 0 || own != base_mounts_cache->host)
         return true;
-    struct pollfd changed = {.fd = grounds->host_mounts, .events = POLLPRI};
-    return clock_now() - grounds->made_at > AGE_MAX || poll(&changed, 1, 0) != 0;
+    struct pollfd changed = {.fd = base_mounts_cache->host_mounts, .events = POLLPRI};
+    return clock_now() - base_mounts_cache->made_at > AGE_MAX || poll(&changed, 1, 0) != 0;
 }
 
-/* The kept one if it fits, else -1; *keep: the one that is made instead is to be kept. */
-static int find(struct grounds *grounds, const struct view *view, bool *keep)
+/* Find base mounts that fit; -1 if there are none. *keep: the ones that are built instead are to be
+ * kept. */
+static int find(struct base_mounts_cache *base_mounts_cache, const struct view *view, bool *keep)
 {
     int mounts = -1;
-    pthread_mutex_lock(&grounds->lock);
-    if (grounds->mounts >= 0 && is_stale(grounds)) {
-        drop(grounds);
-        grounds->misses = grounds->patience;
+    pthread_mutex_lock(&base_mounts_cache->lock);
+    if (base_mounts_cache->mounts >= 0 && is_stale(base_mounts_cache)) {
+        drop(base_mounts_cache);
+        base_mounts_cache->misses = base_mounts_cache->patience;
     }
-    if (grounds->mounts >= 0 && is_made_of(grounds, view))
-        mounts = fcntl(grounds->mounts, F_DUPFD_CLOEXEC, 0);
+    if (base_mounts_cache->mounts >= 0 && is_made_of(base_mounts_cache, view))
+        mounts = fcntl(base_mounts_cache->mounts, F_DUPFD_CLOEXEC, 0);
     if (mounts >= 0) {
-        grounds->misses = 0;
-        grounds->patience = PATIENCE;
+        base_mounts_cache->misses = 0;
+        base_mounts_cache->patience = PATIENCE;
     } else {
-        grounds->misses++;
+        base_mounts_cache->misses++;
     }
-    *keep = grounds->misses >= grounds->patience;
-    pthread_mutex_unlock(&grounds->lock);
+    *keep = base_mounts_cache->misses >= base_mounts_cache->patience;
+    pthread_mutex_unlock(&base_mounts_cache->lock);
     return mounts;
 }
 
@@ -133,109 +139,115 @@ static const char *copy_text(struct strings *text, const char *from, int *ret)
     return *ret < 0 ? NULL : text->items[text->count - 1];
 }
 
-/* Called with the lock. On failure nothing is kept. */
-static int copy_ops(struct grounds *grounds, const struct view *view)
+/* Called with the lock held. On failure nothing is kept. */
+static int copy_ops(struct base_mounts_cache *base_mounts_cache, const struct view *view)
 {
     int ret = 0;
-    grounds->ops = calloc(view->count, sizeof *grounds->ops);
-    if (!grounds->ops)
+    base_mounts_cache->ops = calloc(view->count, sizeof *base_mounts_cache->ops);
+    if (!base_mounts_cache->ops)
         return -ENOMEM;
     for (uint32_t i = 0; i < view->count && ret == 0; i++) {
-        if (view->ops[i].part != CELL_PART_GROUND)
+        if (view->ops[i].part != CELL_PART_BASE)
             continue;
-        struct cell_op *op = &grounds->ops[grounds->op_count++];
+        struct cell_op *op = &base_mounts_cache->ops[base_mounts_cache->op_count++];
         *op = view->ops[i];
-        op->source = copy_text(&grounds->text, op->source, &ret);
-        op->target = copy_text(&grounds->text, op->target, &ret);
+        op->source = copy_text(&base_mounts_cache->text, op->source, &ret);
+        op->target = copy_text(&base_mounts_cache->text, op->target, &ret);
     }
     return ret;
 }
 
-/* Takes the descriptors. */
-static void keep_ground(struct grounds *grounds, const struct view *view, struct ground *ground)
+/* Takes ownership of the file descriptors. */
+static void keep_base_mounts(struct base_mounts_cache *base_mounts_cache, const struct view *view,
+                             struct base_mounts *base_mounts)
 {
-    pthread_mutex_lock(&grounds->lock);
-    bool in_vain = grounds->mounts >= 0 && grounds->misses > 0;
-    drop(grounds);
-    grounds->mounts = take_fd(&ground->mounts);
-    grounds->host_mounts = take_fd(&ground->host_mounts);
-    grounds->host = ground->host;
-    grounds->made_at = clock_now();
-    grounds->misses = 0;
-    if (in_vain && grounds->patience < PATIENCE_MAX)
-        grounds->patience *= 2;
-    if (copy_ops(grounds, view) < 0)
-        drop(grounds);
-    pthread_mutex_unlock(&grounds->lock);
+    pthread_mutex_lock(&base_mounts_cache->lock);
+    bool in_vain = base_mounts_cache->mounts >= 0 && base_mounts_cache->misses > 0;
+    drop(base_mounts_cache);
+    base_mounts_cache->mounts = take_fd(&base_mounts->mounts);
+    base_mounts_cache->host_mounts = take_fd(&base_mounts->host_mounts);
+    base_mounts_cache->host = base_mounts->host;
+    base_mounts_cache->made_at = clock_now();
+    base_mounts_cache->misses = 0;
+    if (in_vain && base_mounts_cache->patience < PATIENCE_MAX)
+        base_mounts_cache->patience *= 2;
+    if (copy_ops(base_mounts_cache, view) < 0)
+        drop(base_mounts_cache);
+    pthread_mutex_unlock(&base_mounts_cache->lock);
 }
 
-/* ---- the ground of a run --------------------------------------------------------------------- */
+/* ---- the base mounts of a run -------------------------------------------------------------- */
 
-static int start_builder(struct ground *ground, const struct view *view, struct brig_error *err)
+static int start_builder(struct base_mounts *base_mounts, const struct view *view,
+                         struct brig_error *err)
 {
     char path[48];
-    struct builder *builder = &ground->builder;
+    struct builder *builder = &base_mounts->builder;
     builder->ops = view->ops;
     builder->count = view->count;
     builder->supervisor = getpid();
     builder->failed = 0;
     builder->ready = builder->held = 0;
-    uint64_t all = ~UINT64_C(0), before; /* no handler of the host may run in the builder */
+    /* No signal handler of the host program may run in the builder. */
+    uint64_t all = ~UINT64_C(0), before;
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-    long pid = builder_start(builder, &ground->pidfd);
+    long pid = builder_start(builder, &base_mounts->pidfd);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     if (pid < 0) {
-        ground->pidfd = -1; /* the kernel may have written a number that is not ours any more */
+        /* A failed clone may have stored a number that is closed again. */
+        base_mounts->pidfd = -1;
         return error_system(err, STAGE, (int)-pid, "cannot make a mount namespace: %s",
                             error_text((int)-pid));
     }
-    ground->built = true;
+    base_mounts->built = true;
     snprintf(path, sizeof path, "/proc/%ld/ns/mnt", pid);
-    ground->mounts = open(path, O_RDONLY | O_CLOEXEC);
-    int ret =
-        ground->mounts < 0 ? error_system(err, STAGE, errno, "%s: %s", path, error_text(errno)) : 0;
+    base_mounts->mounts = open(path, O_RDONLY | O_CLOEXEC);
+    int ret = base_mounts->mounts < 0
+                  ? error_system(err, STAGE, errno, "%s: %s", path, error_text(errno))
+                  : 0;
     ready_tell(&builder->held, 0);
     return ret;
 }
 
-void ground_init(struct ground *ground)
+void base_mounts_init(struct base_mounts *base_mounts)
 {
-    ground->mounts = ground->pidfd = ground->host_mounts = -1;
-    ground->copy = ground->built = false; /* the builder's stack stays as it is */
+    base_mounts->mounts = base_mounts->pidfd = base_mounts->host_mounts = -1;
+    base_mounts->copy = base_mounts->built = false; /* the builder's stack is not zeroed */
 }
 
-int ground_begin(struct ground *ground, struct grounds *grounds, const struct view *view,
-                 struct brig_error *err)
+int base_mounts_begin(struct base_mounts *base_mounts, struct base_mounts_cache *base_mounts_cache,
+                      const struct view *view, struct brig_error *err)
 {
     bool keep;
     if (!view->split)
         return 0;
-    ground->mounts = find(grounds, view, &keep);
-    if (ground->mounts >= 0) {
-        ground->copy = true;
+    base_mounts->mounts = find(base_mounts_cache, view, &keep);
+    if (base_mounts->mounts >= 0) {
+        base_mounts->copy = true;
         return 0;
     }
     if (keep) {
-        ground->host = own_namespace();
-        ground->host_mounts = open("/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC);
+        base_mounts->host = own_namespace();
+        base_mounts->host_mounts = open("/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC);
     }
-    ground->copy = ground->host_mounts >= 0;
-    return start_builder(ground, view, err);
+    base_mounts->copy = base_mounts->host_mounts >= 0;
+    return start_builder(base_mounts, view, err);
 }
 
-void ground_end(struct ground *ground, struct grounds *grounds, const struct view *view, bool good)
+void base_mounts_end(struct base_mounts *base_mounts, struct base_mounts_cache *base_mounts_cache,
+                     const struct view *view, bool good)
 {
     siginfo_t info;
-    if (ground->pidfd >= 0) {
+    if (base_mounts->pidfd >= 0) {
         if (!good) /* it may hang */
-            syscall(SYS_pidfd_send_signal, ground->pidfd, SIGKILL, NULL, 0);
-        while (waitid(P_PIDFD, (id_t)ground->pidfd, &info, WEXITED | __WALL) < 0 &&
+            syscall(SYS_pidfd_send_signal, base_mounts->pidfd, SIGKILL, NULL, 0);
+        while (waitid(P_PIDFD, (id_t)base_mounts->pidfd, &info, WEXITED | __WALL) < 0 &&
                errno == EINTR) {
         }
     }
-    if (ground->built && good && ground->host_mounts >= 0)
-        keep_ground(grounds, view, ground);
-    fd_close_at(&ground->pidfd);
-    fd_close_at(&ground->mounts);
-    fd_close_at(&ground->host_mounts);
+    if (base_mounts->built && good && base_mounts->host_mounts >= 0)
+        keep_base_mounts(base_mounts_cache, view, base_mounts);
+    fd_close_at(&base_mounts->pidfd);
+    fd_close_at(&base_mounts->mounts);
+    fd_close_at(&base_mounts->host_mounts);
 }

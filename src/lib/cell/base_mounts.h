@@ -1,49 +1,55 @@
-/* The ground of a cell, which is the same for many runs (child/ground.h): one that is kept, if it
- * fits, or one that a builder makes beside the supervisor. */
-#ifndef LIB_GROUND_H
-#define LIB_GROUND_H
+/* SPDX-License-Identifier: MIT */
+/* The base mounts of a cell: the part of its view that is the same for many runs. They come from a
+ * cache, or a builder process (src/child/mount_builder.h) makes them in parallel with the
+ * supervisor. Called by spawn.c. */
+#ifndef LIB_BASE_MOUNTS_H
+#define LIB_BASE_MOUNTS_H
 
 #include <pthread.h>
 
 #include "brig.h"
 #include "view.h"
 
-/* What a handle keeps: at most one ground, and what it was made from. Runs and the keeper of the
- * pool use it. */
-struct grounds {
+/* The cache of a handle: at most one set of base mounts, and the operations that made it. Runs and
+ * the pool thread use it. */
+struct base_mounts_cache {
     pthread_mutex_t lock;
-    int mounts;      /* the mount namespace; -1: none is kept */
-    int host_mounts; /* tells when the host's mounts have changed */
-    uint64_t host;   /* the mount namespace whose they are */
+    int mounts;      /* the mount namespace; -1: nothing is kept */
+    int host_mounts; /* polled to find out whether the host's mounts have changed */
+    uint64_t host;   /* the mount namespace that host_mounts belongs to */
     uint64_t made_at;
-    struct cell_op *ops; /* of the ground alone */
+    struct cell_op *ops; /* the operations of the base mounts only */
     uint32_t op_count;
-    struct strings text;       /* what they point at */
-    unsigned misses, patience; /* runs in a row that it did not fit; how many are waited for */
+    struct strings text; /* the strings of the operations */
+    /* Runs in a row that it did not fit; the number of them after which it is replaced. */
+    unsigned misses, patience;
 };
 
-/* The ground of one run, while that is set up. */
-struct ground {
+/* The base mounts of one run, while the run is set up. */
+struct base_mounts {
     int mounts;      /* -1: the run needs none */
-    bool copy;       /* it is kept for others */
-    bool built;      /* for this run, by the builder */
+    bool copy;       /* others use it too, so the run takes a copy */
+    bool built;      /* the builder made it for this run */
     int pidfd;       /* of the builder; -1 */
-    int host_mounts; /* it is to be kept: what told of changes since before it was begun */
+    int host_mounts; /* opened before the build, to see changes since; -1: not to be kept */
     uint64_t host;
     struct builder builder;
 };
 
-void grounds_init(struct grounds *grounds);
-void grounds_done(struct grounds *grounds);
-/* In a fork of the process, in which the lock may be held by a thread that is not there. */
-void grounds_adopt(struct grounds *grounds);
+void base_mounts_cache_init(struct base_mounts_cache *base_mounts_cache);
+void base_mounts_cache_done(struct base_mounts_cache *base_mounts_cache);
+/* In a fork of the process: a thread that does not exist in the fork may hold the lock. */
+void base_mounts_cache_adopt(struct base_mounts_cache *base_mounts_cache);
 
-void ground_init(struct ground *ground);
-/* Find the ground for a view or begin to build it; 0 or an error with stage "cell". */
-int ground_begin(struct ground *ground, struct grounds *grounds, const struct view *view,
-                 struct brig_error *err);
-/* The run is set up, or is not to be: wait for the builder and keep what is worth it. `view` is the
- * same, and `good` whether the run has found the ground to be whole. */
-void ground_end(struct ground *ground, struct grounds *grounds, const struct view *view, bool good);
+void base_mounts_init(struct base_mounts *base_mounts);
+/* Find the base mounts for a view or begin to build them. Returns 0 or an error with stage
+ * "cell". */
+int base_mounts_begin(struct base_mounts *base_mounts, struct base_mounts_cache *base_mounts_cache,
+                      const struct view *view, struct brig_error *err);
+/* The run is set up, or has failed: wait for the builder, and keep the base mounts if they are
+ * worth it. `view` is the same view; `good` says that the run has found the base mounts
+ * complete. */
+void base_mounts_end(struct base_mounts *base_mounts, struct base_mounts_cache *base_mounts_cache,
+                     const struct view *view, bool good);
 
 #endif

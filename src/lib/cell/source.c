@@ -1,4 +1,5 @@
-/* Looking at what the caller names, without following links. */
+/* SPDX-License-Identifier: MIT */
+/* Opens the files that the caller names, without following symlinks. source.h has the interface. */
 #include "source.h"
 
 #include <errno.h>
@@ -34,17 +35,18 @@ static int explain(const char *what, const char *path, int errnum, struct brig_e
         const char *real = realpath(path, buffer);
         if (!real && link)
             return error_set(err, BRIG_FAULT_REFUSED, STAGE, errnum,
-                             "%s: %.200s: is a link to something that does not exist", what, path);
+                             "%s: %.200s: is a symlink to something that does not exist", what,
+                             path);
         return error_set(err, BRIG_FAULT_REFUSED, STAGE, errnum,
-                         "%s: %.200s: is or goes through a link, which a guest could have put "
-                         "there; name what is meant%s%.200s",
+                         "%s: %.200s: is or goes through a symlink, which a guest could have put "
+                         "there; name the real path%s%.200s",
                          what, path, real ? ": " : "", real ? real : "");
     }
     const char *why = errnum == ENOENT ? "does not exist" : error_text(errnum);
     return error_set(err, BRIG_FAULT_REFUSED, STAGE, errnum, "%s: %.300s: %s", what, path, why);
 }
 
-/* The kernel's own views of itself are not files to show: a cell has its own. */
+/* The kernel's own file systems are not shown: a cell has its own. */
 static const char *unfit(int fd, const struct stat *st)
 {
     static const long kernel[] = {PROC_SUPER_MAGIC,   SYSFS_MAGIC,         DEBUGFS_MAGIC,
@@ -66,7 +68,7 @@ static const char *unfit(int fd, const struct stat *st)
     return NULL;
 }
 
-/* Without links, is the path of a file its own real path? */
+/* Is a path without symlinks also the real path of its file? */
 static bool is_canonical(const char *path)
 {
     size_t len = strlen(path);
@@ -78,7 +80,7 @@ int source_open(struct source *source, const char *what, const char *path, struc
 {
     struct stat st;
     autofd fd = open_plainly(path);
-    if (fd < 0 && errno == ENOSYS) /* a filter that cannot look into it */
+    if (fd < 0 && errno == ENOSYS) /* a seccomp filter cannot check its arguments, and refuses it */
         return error_system(err, "cell", ENOSYS, "openat2: %s", error_text(ENOSYS));
     if (fd < 0)
         return explain(what, path, errno, err);
@@ -97,7 +99,7 @@ int source_open(struct source *source, const char *what, const char *path, struc
         .path = copy,
         .device = source_device(&st),
         .inode = st.st_ino,
-        .folder = S_ISDIR(st.st_mode),
+        .dir = S_ISDIR(st.st_mode),
     };
     return 0;
 }

@@ -1,7 +1,9 @@
-/* A file or folder of the host that the caller names to be shown in a cell.
+/* SPDX-License-Identifier: MIT */
+/* A file or directory of the host that the caller names to be shown in a cell. Called by the files
+ * that build a view.
  *
- * A guest may have written where the path leads through: no part of it may be a link, and the child
- * mounts it only if it is still the same file. */
+ * A guest may have written to a directory on the path. So no component of the path may be a
+ * symlink, and the child mounts the file only if its device and inode are unchanged. */
 #ifndef LIB_SOURCE_H
 #define LIB_SOURCE_H
 
@@ -11,14 +13,14 @@
 #include "brig.h"
 
 struct source {
-    char *path; /* absolute and free of links; in new memory */
+    char *path; /* absolute and free of symlinks; in new memory */
     uint64_t device, inode;
-    bool folder;
+    bool dir;
 };
 
-/* `what` begins the message: "--ro", "workdir". */
+/* `what` is the beginning of the message: "--ro", "workdir". */
 int source_open(struct source *source, const char *what, const char *path, struct brig_error *err);
-uint64_t source_device(const struct stat *st); /* as the child compares it */
+uint64_t source_device(const struct stat *st); /* in the form that the child compares */
 void source_done(struct source *source);
 
 #endif

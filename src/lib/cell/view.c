@@ -1,4 +1,6 @@
-/* Compiling the file view: operations, and where a mount goes. */
+/* SPDX-License-Identifier: MIT */
+/* Collects the operations of a view, and decides where a mount goes. Called by the other view_*.c
+ * files and cell.c. view.h and view_build.h have the interface. */
 #include "view.h"
 
 #include <errno.h>
@@ -11,6 +13,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "child/protocol.h"
+#include "idmap.h"
 #include "view_build.h"
 
 #define STAGE "view"
@@ -35,7 +38,7 @@ const char *view_text(struct view *view, const char *text)
     if (strings_add_text(&view->text, text) == 0)
         return view->text.items[view->text.count - 1];
     view->no_memory = true;
-    return "/"; /* a path, for those who take it for one before view_failed() is asked */
+    return "/"; /* a valid path, for callers that use it before view_failed() is called */
 }
 
 int view_failed(const struct view *view, struct brig_error *err)
@@ -44,22 +47,14 @@ int view_failed(const struct view *view, struct brig_error *err)
         return error_memory(err, STAGE);
     if (view->too_many)
         return error_refused(err, STAGE,
-                             "the file view has too many parts; show a folder that "
+                             "the file view has too many parts; show a directory that "
                              "holds them instead");
     return 0;
 }
 
-/* ---- what is where ------------------------------------------------------------------------- */
+/* ---- the mounts of a view ------------------------------------------------------------------ */
 
-bool view_is_within(const char *path, const char *base)
-{
-    size_t len = strlen(base);
-    if (strcmp(base, "/") == 0)
-        return true;
-    return strncmp(path, base, len) == 0 && (path[len] == '/' || !path[len]);
-}
-
-/* The mount that a path of the cell is on: the last one that covers it. */
+/* Returns the mount that a path of the cell is on: the last one that covers it. */
 static const struct view_mount *mount_of(const struct view *view, const char *path)
 {
     for (size_t i = view->mount_count; i-- > 0;) {
@@ -69,15 +64,14 @@ static const struct view_mount *mount_of(const struct view *view, const char *pa
     return NULL;
 }
 
-void view_note(struct view *view, const char *target, const char *source, bool writable,
-               bool folder)
+void view_note(struct view *view, const char *target, const char *source, bool writable, bool dir)
 {
     if (view->mount_count == VIEW_MOUNTS_MAX) {
         view->too_many = true;
         return;
     }
     view->mounts[view->mount_count++] =
-        (struct view_mount){target, source, writable, folder, view->part};
+        (struct view_mount){target, source, writable, dir, view->part};
 }
 
 bool view_resolve(const struct view *view, const char *path, char *out, size_t size)
@@ -90,20 +84,26 @@ bool view_resolve(const struct view *view, const char *path, char *out, size_t s
     return (size_t)snprintf(out, size, "%s%s", base, path + skip) < size;
 }
 
-/* ---- places for mounts --------------------------------------------------------------------- */
+/* ---- mount points -------------------------------------------------------------------------- */
 
-struct cell_op *view_folder(struct view *view, const char *target, unsigned mode)
+struct cell_op *view_dir(struct view *view, const char *target, unsigned mode)
 {
     for (uint32_t i = 0; i < view->count; i++) {
-        if (view->ops[i].kind == CELL_FOLDER && strcmp(view->ops[i].target, target) == 0)
+        if (view->ops[i].kind == CELL_DIR && strcmp(view->ops[i].target, target) == 0)
             return &view->ops[i];
     }
-    struct cell_op *op = view_add(view, CELL_FOLDER, NULL, view_text(view, target));
-    op->a = mode;
+    struct cell_op *op = view_add(view, CELL_DIR, NULL, view_text(view, target));
+    op->make.mode = mode;
     return op;
 }
 
-/* Was everything above it made by us? Else somebody may put a link in the way, meanwhile. */
+void view_cover(struct view *view, const char *source, const char *target, bool ours)
+{
+    uint64_t sealed = view->split ? CELL_SEALED : 0;
+    view_add(view, CELL_COVER, source, target)->flags = (ours ? CELL_OURS : 0) | sealed;
+}
+
+/* Did brig make everything above the path? If not, another process may put a symlink there. */
 static bool is_ours(const struct view *view, const char *path)
 {
     for (size_t i = 0; i < view->mount_count; i++) {
@@ -118,31 +118,33 @@ void view_begin(struct view *view, enum cell_part part)
     view->part = view->split ? part : CELL_PART_RUN;
 }
 
-/* Make the folders above a target, and the target itself as a folder or an empty file. */
+/* Make the directories above a mount point, and the mount point itself as a directory or an empty
+ * file. */
 static void make_new_place(struct view *view, const char *target, const struct view_mount *mount,
-                           bool folder, bool ours)
+                           bool dir, bool ours)
 {
     for (const char *at = strchr(target + 1, '/'); at; at = strchr(at + 1, '/')) {
         char above[PATH_MAX];
         snprintf(above, sizeof above, "%.*s", (int)(at - target), target);
         if (mount && view_is_within(mount->target, above))
-            continue; /* made already: the mount is on it */
-        view_folder(view, above + 1, 0755)->b = !ours;
+            continue; /* it exists: the mount is on it */
+        view_dir(view, above + 1, 0755)->make.foreign = !ours;
     }
     if (mount && strcmp(mount->target, target) == 0)
         return;
-    if (folder) {
-        view_folder(view, target + 1, 0755)->b = !ours;
+    if (dir) {
+        view_dir(view, target + 1, 0755)->make.foreign = !ours;
     } else {
         struct cell_op *op = view_add(view, CELL_FILE, "", target + 1);
-        op->a = 0644;
-        op->c = !ours;
+        op->make.mode = 0644;
+        op->make.foreign = !ours;
     }
 }
 
-/* The place of a mount, where it is ours to make; elsewhere it must be there. *flags tells which.
- * It is made by who makes what it is in. */
-static int make_place(struct view *view, const char *target, bool folder, uint64_t *flags,
+/* Make a mount point if it is on a mount that brig made; elsewhere it must exist. Sets CELL_OURS in
+ * *flags if brig made everything above it. The part that makes the mount below also makes the mount
+ * point. */
+static int make_place(struct view *view, const char *target, bool dir, uint64_t *flags,
                       struct brig_error *err)
 {
     const struct view_mount *mount = mount_of(view, target);
@@ -154,16 +156,16 @@ static int make_place(struct view *view, const char *target, bool folder, uint64
         struct stat st;
         char behind[PATH_MAX];
         if (view_resolve(view, target, behind, sizeof behind) && lstat(behind, &st) == 0 &&
-            !S_ISLNK(st.st_mode) && S_ISDIR(st.st_mode) == folder)
+            !S_ISLNK(st.st_mode) && S_ISDIR(st.st_mode) == dir)
             return 0;
         return error_refused(err, STAGE,
                              "%.200s: there is no such %s in %.200s, and brig makes nothing in "
-                             "your folders",
-                             target, folder ? "folder" : "file", mount->source);
+                             "your directories",
+                             target, dir ? "directory" : "file", mount->source);
     }
     enum cell_part part = view->part;
     view->part = mount ? mount->part : part;
-    make_new_place(view, target, mount, folder, ours);
+    make_new_place(view, target, mount, dir, ours);
     view->part = part;
     return 0;
 }
@@ -174,21 +176,47 @@ int view_bind(struct view *view, const struct source *source, const char *target
     uint64_t flags;
     const char *path = view_text(view, source->path);
     target = view_text(view, target);
-    int ret = make_place(view, target, source->folder, &flags, err);
+    int ret = make_place(view, target, source->dir, &flags, err);
     if (ret < 0)
         return ret;
     struct cell_op *op = view_add(view, CELL_BIND, path, target + 1);
-    op->a = flags | (writable ? 0 : CELL_READ_ONLY) | (kind == VIEW_SYSTEM ? CELL_SYSTEM : 0);
+    op->flags = flags | (writable ? 0 : CELL_READ_ONLY) | (kind == VIEW_SYSTEM ? CELL_SYSTEM : 0);
+    if (kind == VIEW_CALLER && view->guest_uid && writable && !view->unmapped &&
+        !idmap_works(path, view->guest_uid))
+        view->unmapped = path;
     if (kind == VIEW_CALLER && view->guest_uid) {
-        op->a |= CELL_OWNER;
-        op->fd = SLOT_OWNER;
+        op->flags |= CELL_IDMAP;
+        op->fd = SLOT_USER_NS;
     }
     if (view->split && view->part == CELL_PART_RUN)
-        op->a |= CELL_TAKEN;
-    op->b = source->device;
-    op->c = source->inode;
-    view_note(view, target, path, writable, source->folder);
+        op->flags |= CELL_TAKEN;
+    op->device = source->device;
+    op->inode = source->inode;
+    view_note(view, target, path, writable, source->dir);
     return 0;
+}
+
+void view_link(struct view *view, const char *path, const char *to)
+{
+    const struct view_mount *mount = mount_of(view, path);
+    if (mount && mount->source)
+        return;
+    /* The path may exist already, as a symlink or a directory. */
+    for (uint32_t i = 0; i < view->count; i++) {
+        const struct cell_op *op = &view->ops[i];
+        if ((op->kind == CELL_LINK || op->kind == CELL_DIR) && strcmp(op->target, path + 1) == 0)
+            return;
+    }
+    enum cell_part part = view->part;
+    view->part = mount ? mount->part : part;
+    for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        char above[PATH_MAX];
+        snprintf(above, sizeof above, "%.*s", (int)(at - path), path);
+        if (!mount || !view_is_within(mount->target, above))
+            view_dir(view, above + 1, 0755);
+    }
+    view_add(view, CELL_LINK, view_text(view, to), view_text(view, path) + 1);
+    view->part = part;
 }
 
 int view_tmpfs(struct view *view, const char *target, uint64_t bytes, unsigned mode, bool owned,
@@ -204,31 +232,7 @@ int view_tmpfs(struct view *view, const char *target, uint64_t bytes, unsigned m
     int ret = make_place(view, target, true, &flags, err);
     if (ret < 0)
         return ret;
-    view_add(view, CELL_TMPFS, view_text(view, options), target + 1)->a = flags;
+    view_add(view, CELL_TMPFS, view_text(view, options), target + 1)->flags = flags;
     view_note(view, target, NULL, owned, true);
     return 0;
-}
-
-int view_build(struct view *view, const struct brig_spec *spec, const char *workdir,
-               const char **start, struct brig_error *err)
-{
-    bool host = spec->values[KEY_VIEW].number == VIEW_HOST;
-    view->split = view->guest_uid && !host;
-    if (view->split)
-        view_add(view, CELL_JOIN, NULL, NULL);
-    view_begin(view, CELL_PART_GROUND);
-    view_add(view, CELL_PRIVATE, NULL, NULL);
-    int ret = view_add_system(view, host, spec->values[KEY_NETWORK].number == NETWORK_HOST, err);
-    if (ret == 0)
-        ret = view_add_caller(view, spec, workdir, start, err);
-    if (ret < 0)
-        return ret;
-    view_begin(view, CELL_PART_GROUND);
-    view_add(view, CELL_PIVOT, NULL, NULL);
-    view_add(view, CELL_SEAL, NULL, "/");
-    if (view->split)
-        view_add(view, CELL_SEAL, NULL, "/dev");
-    view_begin(view, CELL_PART_RUN);
-    view_add(view, CELL_CHDIR, *start, NULL);
-    return view_failed(view, err);
 }

@@ -1,8 +1,10 @@
-/* The file view of a cell: which paths exist in it and what is behind them, compiled to operations.
+/* SPDX-License-Identifier: MIT */
+/* The file view of a cell: the paths that exist in it, and the files behind them, compiled to
+ * operations. Called by cell.c and, for look-ups, by the plan.
  *
- * The minimal view has the system folders and the needed part of /etc read-only, fresh /proc and
- * /dev, private /tmp and HOME, and the work folder at its own path. Nothing is ever made in the
- * caller's folders: a place for a mount is made only in what is ours. */
+ * The minimal view has the system directories and the needed part of /etc read-only, a new /proc
+ * and /dev, a private /tmp and HOME, and the work directory at its own path. Nothing is ever made
+ * in the caller's directories: brig makes mount points only on its own mounts. */
 #ifndef LIB_VIEW_H
 #define LIB_VIEW_H
 
@@ -10,52 +12,59 @@
 #include "brig.h"
 #include "child/cell_ops.h"
 #include "lib/spec/spec.h"
+#include "toolchain.h"
+#include "view_paths.h"
 
 #define VIEW_HOME       "/home/brig"
 #define VIEW_OPS_MAX    (CELL_OPS_MAX - 1)
 #define VIEW_MOUNTS_MAX 96
 
-/* What is at a path of the cell. */
+/* A mount of the cell. */
 struct view_mount {
     const char *target; /* absolute, in the cell */
-    const char *source; /* absolute, on the host; NULL: ours, made in memory */
-    bool writable, folder;
-    enum cell_part part; /* who makes it, and so what is in it */
+    const char *source; /* absolute, on the host; NULL: a tmpfs that brig makes */
+    bool writable, dir;
+    enum cell_part part; /* the part that makes it and its content */
 };
 
 struct view {
-    struct cell_op ops[VIEW_OPS_MAX + 1]; /* the last one takes what does not fit: view_failed() */
+    /* The last one takes operations that do not fit: view_failed(). */
+    struct cell_op ops[VIEW_OPS_MAX + 1];
     uint32_t count;
     struct view_mount mounts[VIEW_MOUNTS_MAX];
     size_t mount_count;
-    struct strings text; /* what the operations point at */
-    uint64_t guest_uid;  /* of the guest on the host, if root starts it; 0: the caller's own */
-    unsigned uid, gid;   /* of the guest, as it sees itself */
-    uint64_t scratch;    /* bytes that each folder in memory may take */
-    const char *home;    /* of the guest */
-    bool split;          /* what is the same for many runs is a part of its own */
-    enum cell_part part; /* that what is added now is of */
+    struct strings text;  /* the strings that the operations point at */
+    uint64_t guest_uid;   /* id of the guest on the host, if started as root; 0: the caller's own */
+    unsigned uid, gid;    /* ids of the guest, as it sees itself */
+    uint64_t scratch;     /* the largest size of each tmpfs, in bytes */
+    const char *home;     /* of the guest */
+    bool as_root;         /* the guest has root's id on the host: it must not reach root's files */
+    const char *unmapped; /* a writable path on a file system without id-mapped mounts; or NULL */
+    struct toolchain toolchain; /* the tool chain of the command, if it is outside of the system */
+    bool home_moved;            /* to /tmp, because the caller's mounts leave no place for it */
+    bool split;                 /* the base mounts are a part of their own */
+    enum cell_part part;        /* the part that new operations belong to */
     bool no_memory, too_many;
 };
 
-/* Add an operation. What does not fit is told by view_failed(), once, at the end. */
+/* Add an operation. view_failed() reports at the end if one did not fit. */
 struct cell_op *view_add(struct view *view, enum cell_kind kind, const char *source,
                          const char *target);
-/* A copy of text that lives as long as the view; never NULL, but view_failed() tells. */
+/* A copy of the text that lives as long as the view. Never NULL; view_failed() reports a lack of
+ * memory. */
 const char *view_text(struct view *view, const char *text);
 
 int view_failed(const struct view *view, struct brig_error *err); /* 0 or -errno */
 
-/* Everything from the new root to the pivot. `workdir` is the host's path of the work folder, and
- * *start where the guest starts in the cell. */
+/* Build everything from the new root to the pivot. `workdir` is the host's path of the work
+ * directory; *start becomes the directory in the cell in which the guest starts. */
 int view_build(struct view *view, const struct brig_spec *spec, const char *workdir,
                const char **start, struct brig_error *err);
 
-/* Is this folder too much to be written by a guest only because brig was started in it: the root, a
- * whole home, what holds homes, the system's own? */
-bool view_is_too_much(const char *folder);
+/* Can everything that the spec guards be kept from its guest? Builds nothing. */
+int view_check_guards(const struct brig_spec *spec, struct brig_error *err);
 
-/* The host's path behind a path of the cell; false if there is nothing behind it. */
+/* Find the host's path behind a path of the cell. Returns false if there is nothing behind it. */
 bool view_resolve(const struct view *view, const char *path, char *out, size_t size);
 
 #endif

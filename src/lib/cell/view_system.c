@@ -1,5 +1,6 @@
-/* What a cell shows of the system: the least that programs need, or all of it read-only; and what
- * is the cell's own, /dev and /proc. */
+/* SPDX-License-Identifier: MIT */
+/* Builds the system's part of a view: the least that programs need, or all of the host read-only;
+ * and the cell's own /dev and /proc. Called by view_build.c. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,27 +21,27 @@
 #define SHM_SIZE (UINT64_C(64) << 20)
 #define DEV_SIZE 65536
 
-/* A file that fits a few pages costs less as a copy than as a mount. */
+/* Copying a file of a few pages costs less than a mount. */
 #define COPY_MAX 16384
 
-/* The folders above a path of ours. */
+/* Make the directories above a path. */
 static void make_parents(struct view *view, const char *path)
 {
     for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         char above[PATH_MAX];
         snprintf(above, sizeof above, "%.*s", (int)(at - path - 1), path + 1);
-        view_folder(view, above, 0755);
+        view_dir(view, above, 0755);
     }
 }
 
 static void add_file(struct view *view, const char *bytes, size_t len, const char *target)
 {
     struct cell_op *op = view_add(view, CELL_FILE, bytes, target);
-    op->a = 0644;
-    op->b = len;
+    op->make.mode = 0644;
+    op->make.len = len;
 }
 
-/* False if it is not a text, or cannot be read: then it is mounted. */
+/* Returns false if the file is not a text, or cannot be read: then it is mounted. */
 static bool copy_file(struct view *view, const char *path)
 {
     char text[COPY_MAX + 1];
@@ -63,7 +64,8 @@ static int bind_part(struct view *view, const char *path, const char *real, stru
     return ret;
 }
 
-/* A link, if it leads into /usr: shown as a link, and for look-ups what is behind it. */
+/* Add a symlink that leads into /usr: the cell gets a symlink to the same target, and look-ups get
+ * the target itself. */
 static bool add_link(struct view *view, const char *path)
 {
     char text[PATH_MAX], real[PATH_MAX + 1];
@@ -71,9 +73,12 @@ static bool add_link(struct view *view, const char *path)
     if (len <= 0)
         return false;
     text[len] = 0;
-    /* Of a link in the root, which is what most of them are, nothing has to be looked up. */
+    /* Most of them are in the root, and need no look-up. */
     if (text[0] != '/' && !strchr(path + 1, '/'))
         snprintf(real, sizeof real, "/%s", text);
+    else if (strncmp(text, "../", 3) == 0 && strncmp(path, "/etc/", 5) == 0 &&
+             !strchr(path + 5, '/'))
+        snprintf(real, sizeof real, "%s", text + 2);
     else
         snprintf(real, sizeof real, "%s", text);
     if (!view_is_within(real, "/usr") || strstr(real, "..")) {
@@ -87,7 +92,7 @@ static bool add_link(struct view *view, const char *path)
     return true;
 }
 
-/* A part of the system, if this host has it. */
+/* Add a part of the system, if this host has it. */
 static int add_part(struct view *view, const char *path, struct brig_error *err)
 {
     struct stat st;
@@ -115,7 +120,7 @@ static int add_parts(struct view *view, const char *const *paths, struct brig_er
     return ret;
 }
 
-/* What is a link on nearly every host, and so is taken for one at first. */
+/* Add paths that are symlinks on nearly every host, and so are read as symlinks first. */
 static int add_links(struct view *view, const char *const *paths, struct brig_error *err)
 {
     int ret = 0;
@@ -135,8 +140,8 @@ static int add_system(struct view *view, struct brig_error *err)
     return ret == 0 ? add_links(view, links, err) : ret;
 }
 
-/* Java keeps its settings in /etc, in a folder of its version: /usr/lib/jvm/java-17-openjdk-amd64
- * has them in /etc/java-17-openjdk. */
+/* Java keeps its settings in /etc, in a directory of its version: those of
+ * /usr/lib/jvm/java-17-openjdk-amd64 are in /etc/java-17-openjdk. */
 static int add_java_of(struct view *view, const char *name, struct brig_error *err)
 {
     char path[64];
@@ -148,15 +153,15 @@ static int add_java_of(struct view *view, const char *name, struct brig_error *e
     return add_part(view, view_text(view, path), err);
 }
 
-/* Without the C library's list, which takes memory and gives it back while the holder shares it. */
+/* Do not use readdir(), which allocates and frees memory while the namespace helper shares it. */
 static int add_java(struct view *view, struct brig_error *err)
 {
     char entries[4096];
-    autofd folder = open("/usr/lib/jvm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd dir = open("/usr/lib/jvm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long len;
     int ret = 0;
-    while (folder >= 0 && ret == 0 &&
-           (len = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
+    while (dir >= 0 && ret == 0 &&
+           (len = syscall(SYS_getdents64, dir, entries, sizeof entries)) > 0) {
         for (long at = 0; at < len && ret == 0;) {
             const char *entry = entries + at;
             unsigned short size;
@@ -169,29 +174,34 @@ static int add_java(struct view *view, struct brig_error *err)
     return ret;
 }
 
-/* Of /etc only what programs need to start and to know about the world; none of it names this
- * machine, its users or its secrets. */
+/* Show only the files of /etc that programs need to start, and that hold general data. None of them
+ * names this machine, its users or its secrets; so neither npmrc, pip.conf, gitconfig, wgetrc nor
+ * any other file that may hold a password. */
 static int add_etc(struct view *view, bool network, struct brig_error *err)
 {
     static const char *const entries[] = {
-        "/etc/alternatives",
-        "/etc/fonts",
-        "/etc/ld.so.cache",
-        "/etc/ld.so.conf",
-        "/etc/ld.so.conf.d",
-        "/etc/mime.types",
-        "/etc/pki",
-        "/etc/protocols",
-        "/etc/services",
-        "/etc/ssl/certs",
-        "/etc/ssl/openssl.cnf",
-        "/etc/timezone",
-        NULL,
+        "/etc/alternatives", "/etc/fonts",           "/etc/groff",          "/etc/ld.so.cache",
+        "/etc/ld.so.conf",   "/etc/ld.so.conf.d",    "/etc/manpath.config", "/etc/matplotlibrc",
+        "/etc/mime.types",   "/etc/octave.conf",     "/etc/protocols",      "/etc/services",
+        "/etc/ssl/certs",    "/etc/ssl/openssl.cnf", "/etc/timezone",       NULL,
     };
-    static const char *const links[] = {"/etc/localtime", NULL};
+    static const char *const policies[] = {"/etc/ImageMagick-6", "/etc/ImageMagick-7", NULL};
+    static const char *const of_r[] = {"/etc/R/Makeconf", "/etc/R/Renviron", "/etc/R/ldpaths",
+                                       "/etc/R/repositories", NULL};
+    static const char *const links[] = {"/etc/localtime", "/etc/os-release", NULL};
+    static const char *const pki[] = {"/etc/pki", NULL};
+    /* Without the keys, which root can read. */
+    static const char *const certificates[] = {"/etc/pki/ca-trust/extracted", "/etc/pki/java",
+                                               "/etc/pki/tls/cert.pem", "/etc/pki/tls/certs", NULL};
     static const char *const resolver[] = {"/etc/resolv.conf", NULL};
-    view_folder(view, "etc", 0755);
+    view_dir(view, "etc", 0755);
     int ret = add_parts(view, entries, err);
+    if (ret == 0)
+        ret = add_parts(view, view->as_root ? certificates : pki, err);
+    if (ret == 0)
+        ret = add_parts(view, policies, err);
+    if (ret == 0 && access("/etc/R", F_OK) == 0) /* one check instead of four */
+        ret = add_parts(view, of_r, err);
     if (ret == 0)
         ret = add_links(view, links, err);
     if (ret == 0)
@@ -225,20 +235,18 @@ static void add_files(struct view *view)
         add_file(view, files[i].text, strlen(files[i].text), files[i].target);
 }
 
-#define NOTHING "dev/.nothing"
 #define BOOT_ID "dev/.boot_id"
 
-/* What covers files of /proc: something that nobody may open, and a name that says nothing. */
+/* The files that cover files of /proc: one that no guest may open, and a boot id of zeros. */
 static void add_covers(struct view *view)
 {
     static const char boot_id[] = "00000000-0000-0000-0000-000000000000\n";
-    add_file(view, "", 0, NOTHING);
-    view->ops[view->count - 1].a = 0;
+    add_file(view, "", 0, VIEW_NOTHING);
+    view->ops[view->count - 1].make.mode = 0;
     add_file(view, boot_id, sizeof boot_id - 1, BOOT_ID);
 }
 
-/* A folder of devices in memory. An ordinary user cannot make devices: the host's own are shown
- * then. */
+/* Make /dev. An ordinary user cannot make devices, so the host's own are mounted then. */
 static int add_devices(struct view *view, struct brig_error *err)
 {
     static const struct {
@@ -258,69 +266,65 @@ static int add_devices(struct view *view, struct brig_error *err)
         int ret = view_tmpfs(view, "/dev", DEV_SIZE, 0755, false, err);
         if (ret < 0)
             return ret;
-        view->ops[view->count - 1].a |= CELL_DEVICES;
+        view->ops[view->count - 1].flags |= CELL_DEVICES;
     }
     for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
         struct cell_op *op = view_add(view, CELL_NODE, nodes[i].target, nodes[i].target + 1);
-        op->a = CELL_OURS | (make ? CELL_MAKE : 0);
-        op->b = nodes[i].major << 8 | nodes[i].minor;
+        op->flags = CELL_OURS | (make ? CELL_MAKE : 0);
+        op->device = nodes[i].major << 8 | nodes[i].minor;
     }
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         view_add(view, CELL_LINK, links[i].source, links[i].target);
-    view_folder(view, "dev/pts", 0755);
+    view_dir(view, "dev/pts", 0755);
     add_covers(view);
     return 0;
 }
 
-/* What in /dev is of one run alone. */
+/* Add the parts of /dev that belong to a single run. */
 static int add_own_devices(struct view *view, struct brig_error *err)
 {
     uint64_t shm = view->scratch < SHM_SIZE ? view->scratch : SHM_SIZE;
-    view_add(view, CELL_PTS, NULL, "dev/pts")->a = CELL_OURS;
+    view_add(view, CELL_PTS, NULL, "dev/pts")->flags = CELL_OURS;
     return view_tmpfs(view, "/dev/shm", shm, 01777, true, err);
 }
 
-/* Cover a file of the new root with another of it, which is in /dev: that has been sealed when the
- * run's part begins. */
-static void cover(struct view *view, const char *source, const char *target, bool ours)
-{
-    uint64_t sealed = view->split ? CELL_SEALED : 0;
-    view_add(view, CELL_COVER, source, target)->a = (ours ? CELL_OURS : 0) | sealed;
-}
-
-/* The same for a file of the host, which may be a link to where the names are kept. */
+/* Cover a file of the host, which may be a symlink. */
 static void cover_host(struct view *view, const char *source, const char *path)
 {
     char real[PATH_MAX];
     if (realpath(path, real))
-        cover(view, source, view_text(view, real) + 1, false);
+        view_cover(view, source, view_text(view, real) + 1, false);
 }
 
-/* Fresh /proc, without what tells of the machine or acts on it. Where the guest has init's own id,
- * init is not in it. */
+/* Mount a new /proc, without files that describe the machine or act on it. If the guest has the id
+ * of init, hidepid hides init. */
 static void add_proc(struct view *view, bool host)
 {
-    /* Others tell or do more, but are root's alone on every kernel: kcore, kmsg, kpagecount,
-     * kpageflags, kpagecgroup, timer_list, sysrq-trigger. The guest has nobody's id. */
+    /* Not in this list, since they are root's alone on every kernel and the guest has an unused id:
+     * kcore, kmsg, kpagecount, kpageflags, kpagecgroup, timer_list, sysrq-trigger. */
     static const char *const masked[] = {
         "proc/keys",    "proc/key-users",  "proc/kallsyms",          "proc/sched_debug",
         "proc/cmdline", "proc/bootconfig", "proc/version_signature",
     };
-    view_add(view, CELL_PROC, view->guest_uid ? NULL : "hidepid=2", "proc")->a =
+    /* hidepid=2 hides nothing from root's group, which such a guest is in; hidepid=4 does. */
+    const char *hide = view->as_root ? "hidepid=4" : "hidepid=2";
+    view_add(view, CELL_PROC, view->guest_uid ? NULL : hide, "proc")->flags =
         (host ? 0 : CELL_OURS) | (view->split ? CELL_TAKEN : 0);
-    for (size_t i = 0; i < sizeof masked / sizeof *masked;
-         i++) /* whatever the host's /proc shows */
-        cover(view, NOTHING, masked[i], true);
-    cover(view, BOOT_ID, "proc/sys/kernel/random/boot_id", true);
+    /* Cover them even if the host's /proc does not have them. */
+    for (size_t i = 0; i < sizeof masked / sizeof *masked; i++)
+        view_cover(view, VIEW_NOTHING, masked[i], true);
+    view_cover(view, BOOT_ID, "proc/sys/kernel/random/boot_id", true);
+    if (view->as_root)
+        view_seal_proc(view);
 }
 
 static int build_minimal(struct view *view, bool network, struct brig_error *err)
 {
-    static const char *const folders[] = {"dev", "home", "proc", "run", "tmp", "var", "var/tmp"};
+    static const char *const dirs[] = {"dev", "home", "proc", "run", "tmp", "var", "var/tmp"};
     view_add(view, CELL_ROOT, "mode=0755,size=4m,nr_inodes=4096", NULL);
     view_note(view, "/", NULL, false, true);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        view_folder(view, folders[i], 0755);
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        view_dir(view, dirs[i], 0755);
     int ret = add_system(view, err);
     if (ret == 0)
         ret = add_etc(view, network, err);
@@ -329,8 +333,8 @@ static int build_minimal(struct view *view, bool network, struct brig_error *err
     return ret;
 }
 
-/* All of the host read-only, with what is private to a run on top. What listens in /run is out of
- * reach, and so is /sys. */
+/* Show all of the host read-only, with the private parts of a run on top. The sockets in /run and
+ * all of /sys are out of reach. */
 static int build_host(struct view *view, struct brig_error *err)
 {
     static const char *const covered[] = {"/dev", "/run", "/sys"};

@@ -1,5 +1,6 @@
-/* cgroup v1 and hybrid: one hierarchy per controller, each with a group of the same name, made
- * below the caller's own group in it. */
+/* SPDX-License-Identifier: MIT */
+/* cgroup v1 and hybrid: one hierarchy per controller. A run has a cgroup of the same name in each,
+ * below the caller's own. */
 #include "group.h"
 
 #include <errno.h>
@@ -18,7 +19,11 @@
 #define STAGE "cgroup"
 #define ROOT  "/sys/fs/cgroup"
 
-/* Memory first: group.c looks for left-overs in the first hierarchy. */
+#define SOCKET_PART  8
+#define SOCKET_LEAST (UINT64_C(1) << 20)
+#define SOCKET_MOST  (UINT64_C(64) << 20)
+
+/* Memory comes first: group.c looks for leftovers in the first hierarchy. */
 static const struct {
     const char *name;
     unsigned bit;
@@ -40,9 +45,9 @@ static int open_v1(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-/* The caller's own group in the hierarchy of a controller. In a container without a cgroup
- * namespace the path names something outside of it, and what is mounted is the container's own
- * group. */
+/* Open the caller's own cgroup in the hierarchy of a controller. In a container without a cgroup
+ * namespace the path lies outside of the container, and the mount itself is the container's own
+ * cgroup. */
 static int open_own(const char *own_groups, const char *controller, char *path, size_t size)
 {
     char names[64], own[256];
@@ -61,7 +66,7 @@ static int open_own(const char *own_groups, const char *controller, char *path, 
     return ret;
 }
 
-static void add_folder(struct group_place *place, int fd, unsigned bit, dev_t *devices)
+static void add_dir(struct group_place *place, int fd, unsigned bit, dev_t *devices)
 {
     struct stat st = {0};
     place->controllers |= bit;
@@ -69,13 +74,13 @@ static void add_folder(struct group_place *place, int fd, unsigned bit, dev_t *d
         st.st_dev = 0;
     devices[place->count] = st.st_dev;
     for (size_t i = 0; i < place->count; i++) {
-        if (st.st_dev && devices[i] == st.st_dev) { /* mounted together, as cpu,cpuacct is */
+        if (st.st_dev && devices[i] == st.st_dev) { /* mounted together, like cpu,cpuacct */
             place->serves[i] |= bit;
             close(fd);
             return;
         }
     }
-    place->folders[place->count] = fd;
+    place->dirs[place->count] = fd;
     place->serves[place->count] = bit;
     place->count++;
 }
@@ -86,31 +91,33 @@ static int find(struct group_place *place, const char *own_groups)
     for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
         char path[sizeof place->path];
         autofd fd = open_own(own_groups, controllers[i].name, path, sizeof path);
-        if (fd < 0)
+        if (fd < 0) {
+            group_note_fault(place, -fd);
             continue;
-        if (faccessat(fd, ".", W_OK, AT_EACCESS) < 0) {
+        }
+        if (!group_may_write(place, fd, ".")) {
             if (!place->why[0])
                 snprintf(place->why, sizeof place->why, "%.200s is not writable", path);
             continue;
         }
         if (place->count == 0)
             snprintf(place->path, sizeof place->path, "%s", path);
-        add_folder(place, take_fd(&fd), controllers[i].bit, devices);
+        add_dir(place, take_fd(&fd), controllers[i].bit, devices);
     }
     if (!(place->controllers & CONTROL_MEMORY) || !(place->controllers & CONTROL_PIDS)) {
         for (size_t i = 0; i < place->count; i++)
-            close(place->folders[i]);
+            close(place->dirs[i]);
         place->count = 0;
         return -ENOENT;
     }
     return 0;
 }
 
-static int folder_of(const struct group *group, unsigned bit)
+static int dir_of(const struct group *group, unsigned bit)
 {
     for (size_t i = 0; i < group->place->count; i++) {
         if (group->place->serves[i] & bit)
-            return group->folders[i];
+            return group->dirs[i];
     }
     return -1;
 }
@@ -118,58 +125,78 @@ static int folder_of(const struct group *group, unsigned bit)
 static int write_limit(const struct group *group, unsigned bit, const char *file, uint64_t value,
                        struct brig_error *err)
 {
-    int ret = group_write_number(folder_of(group, bit), file, value);
+    int ret = group_write_number(dir_of(group, bit), file, value);
     if (ret < 0)
-        return error_system(err, STAGE, -ret, "cannot write %" PRIu64 " to %s of the group %s: %s",
+        return error_system(err, STAGE, -ret, "cannot write %" PRIu64 " to %s of the cgroup %s: %s",
                             value, file, group->name, error_text(-ret));
     return 0;
 }
 
 static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *err)
 {
-    int folder = folder_of(group, CONTROL_MEMORY);
+    int dir = dir_of(group, CONTROL_MEMORY);
     int ret = write_limit(group, CONTROL_MEMORY, "memory.limit_in_bytes", bytes, err);
     if (ret < 0 || bytes == BRIG_UNLIMITED)
         return ret;
-    /* Memory and swap together; absent where swap is not accounted. */
-    ret = group_write_number(folder, "memory.memsw.limit_in_bytes", bytes);
+    /* Limits memory and swap together; the file is absent where swap is not accounted. */
+    ret = group_write_number(dir, "memory.memsw.limit_in_bytes", bytes);
     if (ret < 0 && ret != -ENOENT)
-        return error_system(err, STAGE, -ret, "cannot limit swap of the group %s: %s", group->name,
+        return error_system(err, STAGE, -ret, "cannot limit swap of the cgroup %s: %s", group->name,
                             error_text(-ret));
+    return 0;
+}
+
+/* v1 counts the buffers of TCP and UDP sockets separately, and only if they have a limit. They get
+ * a fraction of the memory limit, in addition to it: enough for many connections, and never too
+ * little for a single one. */
+static int limit_sockets(struct group *group, uint64_t memory, struct brig_error *err)
+{
+    uint64_t bytes = memory / SOCKET_PART;
+    if (memory == BRIG_UNLIMITED)
+        return 0;
+    bytes = bytes < SOCKET_LEAST ? SOCKET_LEAST : bytes;
+    bytes = bytes > SOCKET_MOST ? SOCKET_MOST : bytes;
+    int ret =
+        group_write_number(dir_of(group, CONTROL_MEMORY), "memory.kmem.tcp.limit_in_bytes", bytes);
+    if (ret < 0 && ret != -ENOENT) /* the kernel does not count them */
+        return error_system(err, STAGE, -ret, "cannot limit sockets of the cgroup %s: %s",
+                            group->name, error_text(-ret));
     return 0;
 }
 
 static int limit_cpu(struct group *group, uint64_t milli_cpus, struct brig_error *err)
 {
     int ret = write_limit(group, CONTROL_CPU, "cpu.cfs_quota_us", milli_cpus * 100, err);
-    /* More than a group above has: that one's quota, which is tighter, holds. */
+    /* EINVAL: more than the quota of a parent cgroup, which is tighter and applies. */
     return ret == -EINVAL ? 0 : ret;
 }
 
-/* A tenth of what a group has by itself, which is 1024. */
+/* A tenth of the default weight of a cgroup, which is 1024. */
 static int lower_priority(struct group *group, struct brig_error *err)
 {
     return write_limit(group, CONTROL_CPU, "cpu.shares", 102, err);
 }
 
-/* v1 kills one process, not the group: have the kernel tell us, so that the rest can be ended. */
+/* v1 kills one process and not the whole cgroup, so an event is needed to kill the rest. */
 static void watch_memory(struct group *group)
 {
-    int folder = folder_of(group, CONTROL_MEMORY);
+    int dir = dir_of(group, CONTROL_MEMORY);
     char text[48];
-    autofd control = openat(folder, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+    autofd control = openat(dir, "memory.oom_control", O_RDONLY | O_CLOEXEC);
     autofd event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (control < 0 || event < 0)
         return;
     snprintf(text, sizeof text, "%d %d", event, control);
-    if (fd_write_file(folder, "cgroup.event_control", text) == 0)
+    if (fd_write_file(dir, "cgroup.event_control", text) == 0)
         group->memory_events = take_fd(&event);
 }
 
 static int limit(struct group *group, const struct group_limits *limits, struct brig_error *err)
 {
-    int pids = folder_of(group, CONTROL_PIDS);
+    int pids = dir_of(group, CONTROL_PIDS);
     int ret = limit_memory(group, limits->memory_bytes, err);
+    if (ret == 0)
+        ret = limit_sockets(group, limits->memory_bytes, err);
     if (ret == 0)
         ret = write_limit(group, CONTROL_PIDS, "pids.max", limits->pids, err);
     if (ret == 0 && limits->milli_cpus != BRIG_UNLIMITED &&
@@ -182,7 +209,7 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
     if (limits->memory_bytes != BRIG_UNLIMITED)
         watch_memory(group);
     group->pids_events = openat(pids, "pids.events", O_RDONLY | O_CLOEXEC);
-    /* There is no group kill: init holds the group at its size and kills what is in it. */
+    /* v1 cannot kill a cgroup: init stops its growth and kills its processes. */
     group->kill_fd = openat(pids, "pids.max", O_WRONLY | O_CLOEXEC);
     group->kill_byte = '0';
     return 0;
@@ -190,9 +217,9 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
 
 static void read_counters(const struct group *group, struct group_counters *c, bool now)
 {
-    int memory = folder_of(group, CONTROL_MEMORY);
-    int pids = folder_of(group, CONTROL_PIDS);
-    int account = folder_of(group, CONTROL_CPUACCT);
+    int memory = dir_of(group, CONTROL_MEMORY);
+    int pids = dir_of(group, CONTROL_PIDS);
+    int account = dir_of(group, CONTROL_CPUACCT);
     if (now) {
         c->memory_now = group_read_number(memory, "memory.usage_in_bytes");
         c->pids_now = group_read_number(pids, "pids.current");
@@ -209,11 +236,11 @@ static void read_counters(const struct group *group, struct group_counters *c, b
 
 static void kill_group(const struct group *group)
 {
-    int folder = folder_of(group, CONTROL_PIDS);
-    if (folder < 0)
+    int dir = dir_of(group, CONTROL_PIDS);
+    if (dir < 0)
         return;
-    fd_write_file(folder, "pids.max", "0");
-    group_kill_listed(folder, group->name);
+    fd_write_file(dir, "pids.max", "0");
+    group_kill_listed(dir, group->name);
 }
 
 const struct group_backend group_backend_v1 = {

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* cgroup v2.
  *
- * Where runs may go: the nearest folder, from the caller's own group upwards, that can be written,
- * can hand memory and pids to its children, and is reached without leaving a limit that binds the
- * caller. v2 gives controllers only to groups that hold no processes themselves (the root
- * excepted), so the caller's own group is usually not one; if the caller is alone in it, it moves
- * to a leaf of its own for as long as it has the library open. */
+ * Runs go to the nearest directory, from the caller's own cgroup upwards, that is writable, can
+ * hand memory and pids to its children, and is reached without leaving a limit that binds the
+ * caller. v2 gives controllers only to the children of cgroups without processes (except for the
+ * root), so the caller's own cgroup usually does not qualify. If the caller is alone in it, it
+ * moves to a leaf of its own for as long as it has the library open. */
 #include "group.h"
 
 #include <errno.h>
@@ -32,12 +33,12 @@ static const struct {
     {"cpu", "+cpu", CONTROL_CPU},
 };
 
-/* The controllers that a file of names lists. */
-static unsigned read_controllers(int folder, const char *file)
+/* The controllers that a file lists. */
+static unsigned read_controllers(int dir, const char *file)
 {
     char text[512], *save = NULL;
     unsigned found = 0;
-    if (fd_read_file(folder, file, text, sizeof text) < 0)
+    if (fd_read_file(dir, file, text, sizeof text) < 0)
         return 0;
     for (char *name = strtok_r(text, " \n", &save); name; name = strtok_r(NULL, " \n", &save)) {
         for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++)
@@ -46,64 +47,63 @@ static unsigned read_controllers(int folder, const char *file)
     return found;
 }
 
-/* One by one: a controller that is missing must not keep the others off. But memory comes first,
- * and without it none: pids and cpu can be had in a group with processes, and turn it into a kind
- * of group that no process can be put below. */
-static unsigned enable_controllers(int folder)
+/* Enable controllers one by one, so that a missing one does not block the others. Memory comes
+ * first, and without it none is enabled: pids and cpu can be enabled in a cgroup with processes,
+ * but turn it into a threaded domain, below which no process can be put. */
+static unsigned enable_controllers(int dir)
 {
-    unsigned on = read_controllers(folder, "cgroup.subtree_control");
+    unsigned on = read_controllers(dir, "cgroup.subtree_control");
     for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++) {
         if (on & controllers[i].bit)
             continue;
-        int ret = fd_write_file(folder, "cgroup.subtree_control", controllers[i].enable);
+        int ret = fd_write_file(dir, "cgroup.subtree_control", controllers[i].enable);
         if (ret < 0 && controllers[i].bit == CONTROL_MEMORY)
             return on;
     }
-    return read_controllers(folder, "cgroup.subtree_control");
+    return read_controllers(dir, "cgroup.subtree_control");
 }
 
-/* Writable, and its cgroup.procs too: the kernel asks for that of the common ancestor of the groups
- * that a process is moved between. */
-static bool is_writable(int folder)
+/* cgroup.procs has to be writable too: the kernel requires this of the common ancestor of the
+ * cgroups between which a process is moved. */
+static bool is_writable(struct group_place *place, int dir)
 {
-    return faccessat(folder, ".", W_OK, AT_EACCESS) == 0 &&
-           faccessat(folder, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+    return group_may_write(place, dir, ".") && group_may_write(place, dir, "cgroup.procs");
 }
 
-static bool has_limit(int folder)
+static bool has_limit(int dir)
 {
     char text[64];
-    return group_read_number(folder, "memory.max") != BRIG_UNKNOWN ||
-           group_read_number(folder, "memory.high") != BRIG_UNKNOWN ||
-           group_read_number(folder, "pids.max") != BRIG_UNKNOWN ||
-           (fd_read_file(folder, "cpu.max", text, sizeof text) > 0 && strncmp(text, "max", 3) != 0);
+    return group_read_number(dir, "memory.max") != BRIG_UNKNOWN ||
+           group_read_number(dir, "memory.high") != BRIG_UNKNOWN ||
+           group_read_number(dir, "pids.max") != BRIG_UNKNOWN ||
+           (fd_read_file(dir, "cpu.max", text, sizeof text) > 0 && strncmp(text, "max", 3) != 0);
 }
 
-static bool is_alone(int folder)
+static bool is_alone(int dir)
 {
     char text[64], *end;
-    ssize_t n = fd_read_file(folder, "cgroup.procs", text, sizeof text);
+    ssize_t n = fd_read_file(dir, "cgroup.procs", text, sizeof text);
     return n > 0 && strtol(text, &end, 10) == getpid() && end[0] == '\n' && end[1] == 0;
 }
 
 static const unsigned needed = CONTROL_MEMORY | CONTROL_PIDS;
 
-/* Make room in a group that only we are in. */
-static unsigned move_to_leaf(struct group_place *place, int folder)
+/* Make room in a cgroup that contains only this process. */
+static unsigned move_to_leaf(struct group_place *place, int dir)
 {
     snprintf(place->leaf, sizeof place->leaf, "brig-supervisor.%d", (int)getpid());
-    if (mkdirat(folder, place->leaf, 0755) < 0)
+    if (mkdirat(dir, place->leaf, 0755) < 0)
         return 0;
-    autofd leaf = openat(folder, place->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    autofd leaf = openat(dir, place->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     unsigned on = 0;
     if (leaf >= 0 && fd_write_file(leaf, "cgroup.procs", "0") == 0)
-        on = enable_controllers(folder);
+        on = enable_controllers(dir);
     if ((on & needed) != needed) {
-        fd_write_file(folder, "cgroup.procs", "0");
-        unlinkat(folder, place->leaf, AT_REMOVEDIR);
+        fd_write_file(dir, "cgroup.procs", "0");
+        unlinkat(dir, place->leaf, AT_REMOVEDIR);
         return 0;
     }
-    place->leaf_parent = fcntl(folder, F_DUPFD_CLOEXEC, 3);
+    place->leaf_parent = fcntl(dir, F_DUPFD_CLOEXEC, 3);
     return on;
 }
 
@@ -120,25 +120,28 @@ static int search_upwards(struct group_place *place, const char *root, char *own
     for (bool first = true;; first = false) {
         if (snprintf(path, sizeof path, "%s%s", root, own) >= (int)sizeof path)
             return -ENAMETOOLONG;
-        autofd folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (folder < 0)
-            return -errno;
-        unsigned on = is_writable(folder) ? enable_controllers(folder) : 0;
+        autofd dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (dir < 0) {
+            int errnum = errno;
+            group_note_fault(place, errnum);
+            return -errnum;
+        }
+        unsigned on = is_writable(place, dir) ? enable_controllers(dir) : 0;
         bool leaf = strstr(own, "/brig-supervisor.") != NULL; /* of another handle: do not nest */
-        if ((on & needed) != needed && first && !leaf && is_writable(folder) && is_alone(folder))
-            on = move_to_leaf(place, folder);
+        if ((on & needed) != needed && first && !leaf && is_writable(place, dir) && is_alone(dir))
+            on = move_to_leaf(place, dir);
         if ((on & needed) == needed) {
             place->controllers = on;
-            place->folders[0] = take_fd(&folder);
+            place->dirs[0] = take_fd(&dir);
             place->serves[0] = on;
             place->count = 1;
             snprintf(place->path, sizeof place->path, "%s", path);
             return 0;
         }
-        if (!*own || has_limit(folder)) {
+        if (!*own || has_limit(dir)) {
             snprintf(place->why, sizeof place->why,
-                     "no group for a run can be made in %.100s; as an ordinary user, start in a "
-                     "delegated one: systemd-run --user --scope -p Delegate=yes brig ...",
+                     "no cgroup for a run can be created in %.100s; as an ordinary user, start "
+                     "brig in a delegated one: systemd-run --user --scope -p Delegate=yes brig ...",
                      path);
             return -EACCES;
         }
@@ -156,7 +159,7 @@ static int find(struct group_place *place, const char *own_groups)
             continue;
         if (group_own_path(own_groups, "", names, sizeof names, own, sizeof own) < 0)
             continue;
-        /* A v2 tree without memory is the empty half of a hybrid set-up: v1 has the rest. */
+        /* A v2 tree without memory is the empty half of a hybrid setup; v1 has the rest. */
         autofd root = open(roots[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (root < 0 || !(read_controllers(root, "cgroup.controllers") & CONTROL_MEMORY))
             continue;
@@ -174,9 +177,9 @@ static int find(struct group_place *place, const char *own_groups)
 static int write_limit(const struct group *group, const char *file, const char *text,
                        struct brig_error *err)
 {
-    int ret = fd_write_file(group->folders[0], file, text);
+    int ret = fd_write_file(group->dirs[0], file, text);
     if (ret < 0)
-        return error_system(err, STAGE, -ret, "cannot write %s to %s of the group %s: %s", text,
+        return error_system(err, STAGE, -ret, "cannot write %s to %s of the cgroup %s: %s", text,
                             file, group->name, error_text(-ret));
     return 0;
 }
@@ -190,11 +193,11 @@ static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *
     int ret = write_limit(group, "memory.max", text, err);
     if (ret < 0)
         return ret;
-    /* Swap counts as memory: the simplest way to count it is not to have any. The file is missing
-     * where the kernel has no swap accounting, and then usually no swap. */
-    ret = fd_write_file(group->folders[0], "memory.swap.max", "0");
+    /* Swap counts as memory, and the simplest way to count it is to allow none. The file is missing
+     * if the kernel has no swap accounting, and then usually no swap. */
+    ret = fd_write_file(group->dirs[0], "memory.swap.max", "0");
     if (ret < 0 && ret != -ENOENT)
-        return error_system(err, STAGE, -ret, "cannot turn off swap for the group %s: %s",
+        return error_system(err, STAGE, -ret, "cannot turn off swap for the cgroup %s: %s",
                             group->name, error_text(-ret));
     return write_limit(group, "memory.oom.group", "1", err);
 }
@@ -202,7 +205,7 @@ static int limit_memory(struct group *group, uint64_t bytes, struct brig_error *
 static int limit(struct group *group, const struct group_limits *limits, struct brig_error *err)
 {
     char text[48];
-    int folder = group->folders[0];
+    int dir = group->dirs[0];
     int ret = limit_memory(group, limits->memory_bytes, err);
     if (ret == 0 && limits->pids != BRIG_UNLIMITED) {
         snprintf(text, sizeof text, "%" PRIu64, limits->pids);
@@ -213,39 +216,39 @@ static int limit(struct group *group, const struct group_limits *limits, struct 
         snprintf(text, sizeof text, "%" PRIu64 " 100000", limits->milli_cpus * 100);
         ret = write_limit(group, "cpu.max", text, err);
     }
-    if (ret == 0 && limits->low_priority) /* a tenth of what a group has by itself */
+    if (ret == 0 && limits->low_priority) /* a tenth of the default weight */
         ret = write_limit(group, "cpu.weight", "10", err);
     if (ret < 0)
         return ret;
-    group->pids_events = openat(folder, "pids.events", O_RDONLY | O_CLOEXEC);
-    group->kill_fd = openat(folder, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+    group->pids_events = openat(dir, "pids.events", O_RDONLY | O_CLOEXEC);
+    group->kill_fd = openat(dir, "cgroup.kill", O_WRONLY | O_CLOEXEC);
     group->kill_byte = '1';
     return 0;
 }
 
 static void read_counters(const struct group *group, struct group_counters *c, bool now)
 {
-    int folder = group->folders[0];
+    int dir = group->dirs[0];
     if (now) {
-        c->memory_now = group_read_number(folder, "memory.current");
-        c->pids_now = group_read_number(folder, "pids.current");
-        c->pids_refused = group_read_key(folder, "pids.events", "max");
+        c->memory_now = group_read_number(dir, "memory.current");
+        c->pids_now = group_read_number(dir, "pids.current");
+        c->pids_refused = group_read_key(dir, "pids.events", "max");
     }
-    c->memory_peak = group_read_number(folder, "memory.peak");
-    c->pids_peak = group_read_number(folder, "pids.peak");
-    c->oom_kills = group_read_key(folder, "memory.events", "oom_kill");
-    uint64_t user = group_read_key(folder, "cpu.stat", "user_usec");
-    uint64_t system = group_read_key(folder, "cpu.stat", "system_usec");
+    c->memory_peak = group_read_number(dir, "memory.peak");
+    c->pids_peak = group_read_number(dir, "pids.peak");
+    c->oom_kills = group_read_key(dir, "memory.events", "oom_kill");
+    uint64_t user = group_read_key(dir, "cpu.stat", "user_usec");
+    uint64_t system = group_read_key(dir, "cpu.stat", "system_usec");
     c->cpu_user_ns = user == BRIG_UNKNOWN ? user : user * 1000;
     c->cpu_system_ns = system == BRIG_UNKNOWN ? system : system * 1000;
 }
 
 static void kill_group(const struct group *group)
 {
-    /* cgroup.kill is there since 5.14; it takes whatever is forked meanwhile as well. */
-    if (fd_write_file(group->folders[0], "cgroup.kill", "1") < 0) {
-        fd_write_file(group->folders[0], "pids.max", "0");
-        group_kill_listed(group->folders[0], group->name);
+    /* cgroup.kill exists since Linux 5.14; it also kills processes that are forked meanwhile. */
+    if (fd_write_file(group->dirs[0], "cgroup.kill", "1") < 0) {
+        fd_write_file(group->dirs[0], "pids.max", "0");
+        group_kill_listed(group->dirs[0], group->name);
     }
 }
 

@@ -1,4 +1,5 @@
-/* Naming what is made, and telling whether its maker lives. */
+/* SPDX-License-Identifier: MIT */
+/* Names objects after their creator, and tells whether the creator is dead. */
 #include "maker.h"
 
 #include <errno.h>
@@ -54,12 +55,12 @@ bool maker_is_dead(const char *name)
     char rest[MAKER_NAME_SIZE];
     if (sscanf(name, "brig.%llu.%ld.%llu.%79s", &namespace, &pid, &start, rest) != 4)
         return false;
-    /* Without /proc, or from another pid namespace, nothing can be said about the owner. */
+    /* Without /proc, or from another pid namespace, the state of the creator is unknown. */
     if (namespace == 0 || start == 0 || namespace != pid_namespace())
         return false;
     if (kill((pid_t)pid, 0) < 0 && errno == ESRCH)
         return true;
-    /* Not to be able to look is not a proof. */
+    /* A start time that cannot be read proves nothing. */
     uint64_t now = start_time(pid);
     return now != 0 && now != start;
 }

@@ -1,6 +1,8 @@
-/* Names that say who made something, so that it can be removed when its maker is dead:
- * "brig.PIDNS.PID.START.RANDOM". PIDNS, the inode of the pid namespace, says whether PID can be
- * looked up at all from here, and START, the start time, that it is still the same process. */
+/* SPDX-License-Identifier: MIT */
+/* Names that identify their creator, so that an object can be removed once its creator is dead:
+ * "brig.PIDNS.PID.START.RANDOM". PIDNS, the inode of the pid namespace, tells whether PID can be
+ * looked up from here at all. START, the start time, tells whether PID is still the same process.
+ */
 #ifndef LIB_MAKER_H
 #define LIB_MAKER_H
 
@@ -9,10 +11,11 @@
 
 #define MAKER_NAME_SIZE 80
 
-/* A new name of this process. */
+/* A new name for an object of this process. */
 void maker_name(char *out, size_t size);
 
-/* Is it the name of something whose maker is surely dead? More may follow the name. */
+/* True if the creator of the object with that name is certainly dead. More text may follow the
+ * name. */
 bool maker_is_dead(const char *name);
 
 #endif

@@ -1,4 +1,5 @@
-/* Sampling a tree. */
+/* SPDX-License-Identifier: MIT */
+/* Samples the usage of a process tree where there is no cgroup. */
 #include "sample.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ static uint64_t read_pss(int pid)
     char path[40], text[4096];
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", pid);
     if (fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
-        return read_rss(pid); /* it does not let us look: take what is public */
+        return read_rss(pid); /* not permitted: use the public figure */
     uint64_t kib = 0;
     const char *line = strstr(text, "\nPss:");
     const char *swap = strstr(text, "\nSwapPss:");
@@ -41,8 +42,8 @@ static uint64_t read_pss(int pid)
     return kib * 1024;
 }
 
-/* root itself: count only what it has inherited from those it waited for. What has ended and is its
- * to reap is no process of the guest's any more. */
+/* For root itself, count only the usage of the children it waited for. A zombie that root has yet
+ * to reap is no longer a process of the guest. */
 static void add_stat(int pid, int root, struct sample *out)
 {
     bool own = pid != root;

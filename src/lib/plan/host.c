@@ -1,5 +1,6 @@
-/* Opening the library: where groups can be made, what the operator allows, and the image of init.
- */
+/* SPDX-License-Identifier: MIT */
+/* Owns the parts of a handle that do not depend on a run: the place for cgroups, the operator's
+ * limits, and the image of init. Called by open.c and start.c. */
 #include "host.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "lib/start/pool.h"
+#include "places.h"
 
 #define STAGE "open"
 
@@ -25,11 +26,11 @@ static const unsigned char init_image[] = {
 #include "init_image.inc"
 };
 
-/* A sealed memory file cannot be written by anybody, whatever /proc/PID/exe is opened for. */
+/* No process can write to a sealed memory file, even through /proc/PID/exe. */
 static int make_init(struct brig_error *err)
 {
     autofd fd = memfd_create("brig-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
-    if (fd < 0 && errno == EINVAL) /* before 6.3 every memory file was executable */
+    if (fd < 0 && errno == EINVAL) /* before Linux 6.3 every memory file was executable */
         fd = memfd_create("brig-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 && errno == EACCES)
         return error_refused(err, STAGE,
@@ -64,9 +65,10 @@ int host_adopt(struct brig *brig, struct brig_error *err)
 {
     if (brig->pid == getpid())
         return 0;
-    grounds_adopt(&brig->grounds);
-    brig->pool = NULL; /* its thread and its cells are the parent's; they end without it */
-    /* The move of a supervisor to a leaf is its own to undo. */
+    base_mounts_cache_adopt(&brig->base_mounts_cache);
+    brig->cells_wanted = 0;
+    brig->pool = NULL; /* its thread and its cells belong to the parent process */
+    /* Only the supervisor that moved itself to a leaf cgroup may undo the move. */
     fd_close_at(&brig->place.leaf_parent);
     group_place_rename(&brig->place);
     return open_self(brig, err);
@@ -79,12 +81,19 @@ static uint64_t read_file_max(void)
     return n > 0 ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
-int brig_open(struct brig **out, struct brig_error *err)
+void host_done(struct brig *brig)
 {
-    struct brig *brig = calloc(1, sizeof *brig);
-    if (!brig)
-        return error_memory(err, STAGE);
-    grounds_init(&brig->grounds);
+    if (brig->pid != getpid())
+        fd_close_at(&brig->place.leaf_parent);
+    base_mounts_cache_done(&brig->base_mounts_cache);
+    group_place_close(&brig->place);
+    fd_close_at(&brig->init);
+    fd_close_at(&brig->pidfd);
+}
+
+int host_init(struct brig *brig, struct brig_error *err)
+{
+    base_mounts_cache_init(&brig->base_mounts_cache);
     brig->pidfd = -1;
     brig->place.leaf_parent = -1;
     brig->init = make_init(err);
@@ -94,36 +103,10 @@ int brig_open(struct brig **out, struct brig_error *err)
     if (ret == 0)
         ret = open_self(brig, err);
     if (ret < 0) {
-        brig_close(brig);
+        host_done(brig);
         return ret;
     }
     group_place_open(&brig->place);
     brig->file_max = read_file_max();
-    *out = brig;
     return 0;
-}
-
-void brig_close(struct brig *brig)
-{
-    if (!brig)
-        return;
-    if (brig->pid != getpid())
-        fd_close_at(&brig->place.leaf_parent);
-    else
-        pool_close(brig->pool);
-    grounds_done(&brig->grounds);
-    group_place_close(&brig->place);
-    fd_close_at(&brig->init);
-    fd_close_at(&brig->pidfd);
-    free(brig);
-}
-
-void brig_free(void *memory)
-{
-    free(memory);
-}
-
-const char *brig_version(void)
-{
-    return BRIG_VERSION;
 }

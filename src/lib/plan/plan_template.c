@@ -1,74 +1,42 @@
-/* Templates, on the supervisor's side. */
+/* SPDX-License-Identifier: MIT */
+/* Plans a template: splits its plan into the operations that the template itself does and those
+ * that each call does, and makes the plan of a call. Called by plan.c; starts nothing. */
 #include "plan_template.h"
 
 #include <errno.h>
 #include <linux/sched.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/fd.h"
 #include "child/fork.h"
-#include "host.h"
-#include "lib/spawn/template_talk.h"
-#include "lib/cell/view_build.h"
+#include "lib/cell/source.h"
+#include "lib/spec/template_ref.h"
 
 #define STAGE "template"
 
-#define REPLY_WITHIN 10000 /* ms */
+#define CALLS_AT_ONCE 64 /* each has its own share of the counts per user */
 
 _Static_assert(VIEW_OPS_MAX <= FORK_OPS_MAX, "a template takes as many operations as a view has");
 
-struct brig_template {
-    unsigned references;
-    int pid;              /* of the process that started it: a fork of that has no template */
-    int socket;           /* ours; -1: it is not started yet */
-    pthread_mutex_t lock; /* one request at a time */
-    bool ready;
-    /* What each of its calls does, and what they all share. */
+struct template_cell {
+    /* The operations of each call, and the parts that all calls share. */
     struct cell_op ops[VIEW_OPS_MAX];
     uint32_t op_count;
     struct strings text;
     struct cell_plan cell;
     char *workdir_path;
     bool host_network;
-    /* What of the caller's all of them are shown, as it was found when the template was started. */
+    /* The caller's files that calls are shown, as they were when the template was started. */
     struct cell_op shown[VIEW_MOUNTS_MAX];
     uint32_t shown_count;
 };
 
-struct brig_template *template_hold(struct brig_template *template)
-{
-    if (template)
-        __atomic_add_fetch(&template->references, 1, __ATOMIC_RELAXED);
-    return template;
-}
-
-static void forget(struct brig_template *template)
-{
-    strings_done(&template->text);
-    free(template->workdir_path);
-    template->workdir_path = NULL;
-    template->op_count = template->shown_count = 0;
-}
-
-void template_drop(struct brig_template *template)
-{
-    if (!template || __atomic_sub_fetch(&template->references, 1, __ATOMIC_ACQ_REL))
-        return;
-    forget(template);
-    fd_close_at(&template->socket);
-    pthread_mutex_destroy(&template->lock);
-    free(template);
-}
-
-/* ---- what a template does, and what its calls do -------------------------------------------- */
+/* ---- splitting the operations -------------------------------------------------------------- */
 
 static bool is_writable(const struct view *view, const char *target)
 {
@@ -80,9 +48,9 @@ static bool is_writable(const struct view *view, const char *target)
     return false;
 }
 
-/* The template needs a whole /proc to be allowed another one for a call, and landlock would not let
- * it mount anything: both are done in each call. */
-static bool is_of_calls_alone(const struct cell_op *op)
+/* Is the operation done in calls only? The kernel lets the template mount a /proc for a call only
+ * if its own is not covered, and landlock would forbid every mount. */
+static bool is_only_in_calls(const struct cell_op *op)
 {
     switch ((enum cell_kind)op->kind) {
     case CELL_COVER:
@@ -96,7 +64,7 @@ static bool is_of_calls_alone(const struct cell_op *op)
     }
 }
 
-/* Is it in a folder in memory that each call gets anew? */
+/* Is it in a tmpfs that each call gets anew? */
 static bool is_in_memory(const struct view *view, const char *target)
 {
     char path[4096];
@@ -111,13 +79,13 @@ static bool is_in_memory(const struct view *view, const char *target)
     return above && !above->source && above->writable;
 }
 
-/* What each call needs afresh, though the template has one of its own. */
-static bool is_of_both(const struct cell_op *op, const struct view *view)
+/* Does each call repeat the operation, although the template does it for itself? */
+static bool is_repeated_in_calls(const struct cell_op *op, const struct view *view)
 {
     switch ((enum cell_kind)op->kind) {
     case CELL_TMPFS:
         return is_writable(view, op->target);
-    case CELL_FOLDER:
+    case CELL_DIR:
     case CELL_FILE:
     case CELL_LINK:
     case CELL_BIND:
@@ -132,8 +100,8 @@ static bool is_of_both(const struct cell_op *op, const struct view *view)
     }
 }
 
-/* Could a call put a link in the way of a folder in memory that the next one mounts? Not if it is
- * right in what it may write to, since what is mounted on cannot be moved. */
+/* Could a call put a symlink in the way of a tmpfs that the next call mounts? It could not if the
+ * tmpfs is directly in a writable directory, since a mount point cannot be moved. */
 static bool is_movable(const struct view *view, const char *target)
 {
     char path[4096];
@@ -148,64 +116,64 @@ static bool is_movable(const struct view *view, const char *target)
     return false;
 }
 
-static const char *copy_text(struct brig_template *template, const char *text, bool *failed)
+static const char *copy_text(struct template_cell *cell, const char *text, bool *failed)
 {
     if (!text)
         return NULL;
-    if (strings_add_text(&template->text, text) == 0)
-        return template->text.items[template->text.count - 1];
+    if (strings_add_text(&cell->text, text) == 0)
+        return cell->text.items[cell->text.count - 1];
     *failed = true;
     return NULL;
 }
 
-static struct cell_op *add_op(struct brig_template *template, const struct cell_op *op,
-                              bool *failed)
+static struct cell_op *add_op(struct template_cell *cell, const struct cell_op *op, bool *failed)
 {
-    if (template->op_count == VIEW_OPS_MAX) {
+    if (cell->op_count == VIEW_OPS_MAX) {
         *failed = true;
-        return &template->ops[0];
+        return &cell->ops[0];
     }
-    struct cell_op *copy = &template->ops[template->op_count++];
+    struct cell_op *copy = &cell->ops[cell->op_count++];
     *copy = *op;
-    copy->source = copy_text(template, op->source, failed);
-    copy->target = copy_text(template, op->target, failed);
+    copy->source = copy_text(cell, op->source, failed);
+    copy->target = copy_text(cell, op->target, failed);
     return copy;
 }
 
-static void remember_shown(struct brig_template *template, const struct view *view, bool *failed)
+static void remember_shown(struct template_cell *cell, const struct view *view, bool *failed)
 {
     const char *last = "";
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op *op = &view->ops[i];
-        if (op->kind != CELL_BIND || (op->a & CELL_SYSTEM) || strcmp(op->source, last) == 0 ||
-            template->shown_count == VIEW_MOUNTS_MAX)
+        if (op->kind != CELL_BIND || (op->flags & CELL_SYSTEM) || strcmp(op->source, last) == 0 ||
+            cell->shown_count == VIEW_MOUNTS_MAX)
             continue;
         last = op->source;
-        struct cell_op *copy = &template->shown[template->shown_count++];
-        *copy = (struct cell_op){.b = op->b, .c = op->c};
-        copy->source = copy_text(template, op->source, failed);
+        struct cell_op *copy = &cell->shown[cell->shown_count++];
+        *copy = (struct cell_op){.device = op->device, .inode = op->inode};
+        copy->source = copy_text(cell, op->source, failed);
     }
 }
 
 const char *template_stale(const struct brig_template *template)
 {
+    const struct template_cell *cell = template->cell;
     struct stat st;
-    for (uint32_t i = 0; i < template->shown_count; i++) {
-        const struct cell_op *op = &template->shown[i];
-        if (lstat(op->source, &st) < 0 || source_device(&st) != op->b || st.st_ino != op->c)
+    for (uint32_t i = 0; cell && i < cell->shown_count; i++) {
+        const struct cell_op *op = &cell->shown[i];
+        if (lstat(op->source, &st) < 0 || source_device(&st) != op->device ||
+            st.st_ino != op->inode)
             return op->source;
     }
     return NULL;
 }
 
-/* Who may map which id is the same in every user namespace below the template's. */
-static void add_map(struct brig_template *template, const struct view *view, bool *failed)
+/* The ids that may be mapped are the same in every user namespace below the template's. */
+static void add_map(struct template_cell *cell, const struct view *view, bool *failed)
 {
     char uid[32], gid[32];
     snprintf(uid, sizeof uid, "%u %u 1", view->uid, view->uid);
     snprintf(gid, sizeof gid, "%u %u 1", view->gid, view->gid);
-    add_op(template, &(struct cell_op){.kind = CELL_MAP_SELF, .source = uid, .target = gid},
-           failed);
+    add_op(cell, &(struct cell_op){.kind = CELL_MAP_SELF, .source = uid, .target = gid}, failed);
 }
 
 static bool is_mount(enum cell_kind kind)
@@ -214,51 +182,53 @@ static bool is_mount(enum cell_kind kind)
            kind == CELL_LOWER;
 }
 
-/* The operations of a call, in their order, and those of the template without what is a call's. */
-static int split_cell(struct brig_template *template, struct plan *plan, bool host_view,
+/* Copy the operations of a call, in their order, and remove those from the template that only calls
+ * do. */
+static int split_cell(struct template_cell *cell, struct plan *plan, bool host_view,
                       struct brig_error *err)
 {
     struct view *view = &plan->cell.view;
     uint32_t kept = 0;
     bool failed = false;
-    add_map(template, view, &failed);
+    add_map(cell, view, &failed);
     if (!plan->host_network)
-        add_op(template, &(struct cell_op){.kind = CELL_LOOPBACK}, &failed);
-    add_op(template, &(struct cell_op){.kind = CELL_ROOT_HERE}, &failed);
+        add_op(cell, &(struct cell_op){.kind = CELL_LOOPBACK}, &failed);
+    add_op(cell, &(struct cell_op){.kind = CELL_ROOT_HERE}, &failed);
     uint32_t lifts = 0;
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op *op = &view->ops[i];
         if (op->kind != CELL_BIND || !is_in_memory(view, op->target))
             continue;
         if (lifts++ == CELL_LIFTS_MAX)
-            return error_refused(err, STAGE,
-                                 "more than %d folders are to be shown in folders in memory, as "
-                                 "/%.200s is; show one that holds them, or show them elsewhere",
-                                 CELL_LIFTS_MAX, op->target);
-        add_op(template, &(struct cell_op){.kind = CELL_LIFT, .target = op->target}, &failed);
+            return error_refused(
+                err, STAGE,
+                "more than %d directories are to be shown in directories in memory, as "
+                "/%.200s is; show one that holds them, or show them elsewhere",
+                CELL_LIFTS_MAX, op->target);
+        add_op(cell, &(struct cell_op){.kind = CELL_LIFT, .target = op->target}, &failed);
     }
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op op = view->ops[i];
-        bool alone = is_of_calls_alone(&op);
-        if (op.kind == CELL_TMPFS && is_writable(view, op.target) && !(op.a & CELL_OURS) &&
+        bool alone = is_only_in_calls(&op);
+        if (op.kind == CELL_TMPFS && is_writable(view, op.target) && !(op.flags & CELL_OURS) &&
             (!host_view || is_movable(view, op.target)))
             return error_refused(err, STAGE,
-                                 "tmpfs: /%s is in a folder of the caller's, which a call could "
+                                 "tmpfs: /%s is in a directory of the caller's, which a call could "
                                  "change for the next one; a template cannot have that",
                                  op.target);
-        if (alone || is_of_both(&op, view)) {
-            struct cell_op *copy = add_op(template, &op, &failed);
+        if (alone || is_repeated_in_calls(&op, view)) {
+            struct cell_op *copy = add_op(cell, &op, &failed);
             if (op.kind == CELL_BIND)
                 *copy = (struct cell_op){.kind = CELL_LOWER, .target = copy->target};
             if (is_mount((enum cell_kind)copy->kind))
-                copy->a |= CELL_OURS; /* nobody can change the template's root */
-            if (op.kind == CELL_FOLDER)
-                copy->b = 0; /* all above it is ours, in a call: what it is in was just mounted */
+                copy->flags |= CELL_OURS; /* no process can change the template's root */
+            if (op.kind == CELL_DIR)
+                copy->make.foreign = 0; /* the call has just mounted the directory above */
             if (op.kind == CELL_FILE)
-                copy->c = 0;
-            if (op.kind == CELL_PROC) { /* the guest has init's own id in a call */
+                copy->make.foreign = 0;
+            if (op.kind == CELL_PROC) { /* in a call, the guest has the id of init */
                 copy->source = "hidepid=2";
-                copy->a &= ~(uint64_t)CELL_TAKEN;
+                copy->flags &= ~(uint64_t)CELL_TAKEN;
             }
             copy->part = CELL_PART_RUN;
         }
@@ -269,20 +239,37 @@ static int split_cell(struct brig_template *template, struct plan *plan, bool ho
     return failed ? error_memory(err, STAGE) : 0;
 }
 
-/* What the template gives up, none of its calls gets back: it keeps the limits that are the same
- * for all, and no others. */
-static bool is_of_template(const struct op *op)
+/* Does the template do this operation? A call cannot regain a right that the template gives up, so
+ * the template takes only the limits that are the same for all calls. */
+static bool is_done_by_template(const struct op *op)
 {
     switch ((enum op_kind)op->kind) {
     case OP_LANDLOCK:
     case OP_COUNTERS:
         return false;
     case OP_RLIMIT:
-        return op->a != RLIMIT_NOFILE && op->a != RLIMIT_FSIZE && op->a != RLIMIT_CPU &&
-               op->a != RLIMIT_DATA && op->a != RLIMIT_NPROC;
+        return op->rlimit.resource != RLIMIT_NOFILE && op->rlimit.resource != RLIMIT_FSIZE &&
+               op->rlimit.resource != RLIMIT_CPU && op->rlimit.resource != RLIMIT_DATA &&
+               op->rlimit.resource != RLIMIT_NPROC;
     default:
         return true;
     }
+}
+
+/* The kernel counts these for the user of a call and for the user of its template. The template's
+ * limit at the time of the call bounds all calls together, so make room for many calls that use all
+ * that they may. Half of the caller's limit stays for the caller. */
+static void widen(struct op *op)
+{
+    struct rlimit now;
+    if (op->rlimit.resource != RLIMIT_SIGPENDING && op->rlimit.resource != RLIMIT_MEMLOCK &&
+        op->rlimit.resource != RLIMIT_MSGQUEUE)
+        return;
+    uint64_t most = op->rlimit.hard * CALLS_AT_ONCE;
+    if (getrlimit((int)op->rlimit.resource, &now) == 0 && most > now.rlim_max / 2)
+        most = now.rlim_max / 2;
+    if (most > op->rlimit.hard)
+        op->rlimit.soft = op->rlimit.hard = most;
 }
 
 static void split_operations(struct plan *plan)
@@ -292,7 +279,9 @@ static void split_operations(struct plan *plan)
         struct op op = plan->ops[i];
         if (op.kind == OP_SECCOMP)
             op.kind = OP_SECCOMP_TEMPLATE;
-        if (is_of_template(&op))
+        if (op.kind == OP_RLIMIT)
+            widen(&op);
+        if (is_done_by_template(&op))
             plan->ops[kept++] = op;
     }
     plan->op_count = kept;
@@ -307,29 +296,42 @@ static void set_layer(struct plan *plan, const char *name, enum brig_layer_state
     }
 }
 
+static void cell_free(struct template_cell *cell)
+{
+    strings_done(&cell->text);
+    free(cell->workdir_path);
+    free(cell);
+}
+
 int template_take(struct brig_template *template, struct plan *plan, struct brig_error *err)
 {
     const struct view *view = &plan->cell.view;
     bool host_view = false;
     for (uint32_t i = 0; i < view->count; i++)
         host_view = host_view || view->ops[i].kind == CELL_ROOT_HOST;
-    forget(template);
-    template->host_network = plan->host_network;
-    template->cell = (struct cell_plan){
+    struct template_cell *cell = calloc(1, sizeof *cell);
+    if (!cell)
+        return error_memory(err, STAGE);
+    if (template->cell) /* left by a start that failed */
+        template->cell_free(template->cell);
+    template->cell = cell;
+    template->cell_free = cell_free;
+    cell->host_network = plan->host_network;
+    cell->cell = (struct cell_plan){
         .used = true,
         .guest_uid = plan->cell.guest_uid,
         .clone_flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS,
         .landlock = plan->cell.landlock,
     };
     if (!plan->host_network)
-        template->cell.clone_flags |= CLONE_NEWNET;
+        cell->cell.clone_flags |= CLONE_NEWNET;
     bool failed = false;
-    template->cell.start = copy_text(template, plan->cell.start, &failed);
-    template->cell.view.home = copy_text(template, view->home, &failed);
-    remember_shown(template, view, &failed);
-    template->workdir_path = strdup(plan->workdir_path);
-    int ret = failed || !template->workdir_path ? error_memory(err, STAGE)
-                                                : split_cell(template, plan, host_view, err);
+    cell->cell.start = copy_text(cell, plan->cell.start, &failed);
+    cell->cell.view.home = copy_text(cell, view->home, &failed);
+    remember_shown(cell, view, &failed);
+    cell->workdir_path = strdup(plan->workdir_path);
+    int ret = failed || !cell->workdir_path ? error_memory(err, STAGE)
+                                            : split_cell(cell, plan, host_view, err);
     split_operations(plan);
     set_layer(plan, "landlock", BRIG_LAYER_OFF, "not for a template itself; its calls have it");
     set_layer(plan, "seccomp", BRIG_LAYER_APPLIED,
@@ -337,10 +339,10 @@ int template_take(struct brig_template *template, struct plan *plan, struct brig
     return ret;
 }
 
-/* ---- the cell of a call --------------------------------------------------------------------- */
+/* ---- the cell of a call -------------------------------------------------------------------- */
 
-/* A folder in memory is the call's own, by whoever mounts it, and no larger than a call may have.
- */
+/* The mount options of a tmpfs in a call. The process that mounts it owns it, and it is not larger
+ * than a call may have. */
 static const char *call_options(struct view *view, const char *options, uint64_t most)
 {
     unsigned mode = 0;
@@ -358,10 +360,13 @@ int template_plan(struct brig_template *template, struct plan *plan, const struc
 {
     static const enum key of_template[] = {KEY_RO,   KEY_RW,      KEY_TMPFS,
                                            KEY_VIEW, KEY_WORKDIR, KEY_NETWORK};
+    const struct template_cell *cell = template->cell;
     struct view *view = &plan->cell.view;
     if (template->pid != getpid())
         return error_refused(err, STAGE, "it belongs to process %d, of which this one is a fork",
                              template->pid);
+    if (!cell)
+        return error_refused(err, STAGE, "it was not started");
     const char *stale = template_stale(template);
     if (stale)
         return error_refused(err, STAGE,
@@ -373,131 +378,17 @@ int template_plan(struct brig_template *template, struct plan *plan, const struc
             return error_refused(err, STAGE, "%s: a call has what its template has",
                                  key_table[of_template[i]].name);
     }
-    plan->cell = template->cell;
-    plan->host_network = template->host_network;
-    plan->workdir_path = strdup(template->workdir_path);
+    plan->cell = cell->cell;
+    plan->host_network = cell->host_network;
+    plan->workdir_path = strdup(cell->workdir_path);
     if (!plan->workdir_path)
         return error_memory(err, STAGE);
     uint64_t most = cell_share_memory(spec, plan->limits.memory_bytes, plan->use_group);
-    for (uint32_t i = 0; i < template->op_count; i++) {
+    for (uint32_t i = 0; i < cell->op_count; i++) {
         struct cell_op *op = &view->ops[view->count++];
-        *op = template->ops[i];
+        *op = cell->ops[i];
         if (op->kind == CELL_TMPFS)
             op->source = call_options(view, op->source, most);
     }
     return view_failed(view, err);
-}
-
-/* ---- requests ------------------------------------------------------------------------------- */
-
-int template_open_socket(struct brig_template *template)
-{
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return -1;
-    fd_close_at(&template->socket);
-    template->socket = ends[0];
-    return ends[1];
-}
-
-static int request(struct brig_template *template, const struct plan *plan,
-                   const struct enter *enter, const struct init_setup *setup, int *pidfd)
-{
-    pthread_mutex_lock(&template->lock);
-    int ret = talk_request(template->socket, plan, enter, setup);
-    if (ret == 0)
-        ret = talk_reply(template->socket, REPLY_WITHIN, pidfd);
-    /* Whose answer comes next cannot be known any more. */
-    if (ret == -ETIMEDOUT || ret == -EPROTO)
-        shutdown(template->socket, SHUT_RDWR);
-    pthread_mutex_unlock(&template->lock);
-    return ret;
-}
-
-static bool is_ready(struct brig_template *template)
-{
-    pthread_mutex_lock(&template->lock);
-    bool ready = template->ready;
-    pthread_mutex_unlock(&template->lock);
-    return ready;
-}
-
-int template_fork(struct brig_template *template, const struct plan *plan,
-                  const struct enter *enter, const struct init_setup *setup, int *pidfd,
-                  struct brig_error *err)
-{
-    if (!is_ready(template))
-        return error_system(err, STAGE, EAGAIN, "the template is not ready");
-    int ret = request(template, plan, enter, setup, pidfd);
-    if (ret == -EPIPE || ret == -ECONNRESET)
-        return error_system(err, STAGE, ECONNRESET, "the template has ended");
-    if (ret == 0)
-        ret = -EPROTO;
-    if (ret > 0)
-        ret = talk_pid(*pidfd, ret);
-    if (ret < 0)
-        return error_system(err, STAGE, -ret, "the template cannot fork: %s", error_text(-ret));
-    return ret;
-}
-
-/* ---- for programs ---------------------------------------------------------------------------- */
-
-int brig_template_start(struct brig *brig, const struct brig_spec *spec, struct brig_template **out,
-                        struct brig_run **run, struct brig_error *err)
-{
-    struct brig_template *template = calloc(1, sizeof *template);
-    struct brig_spec *copy = spec_copy(spec);
-    if (!template || !copy) {
-        free(template);
-        brig_spec_free(copy);
-        return error_memory(err, STAGE);
-    }
-    template->references = 1;
-    template->pid = getpid();
-    template->socket = -1;
-    pthread_mutex_init(&template->lock, NULL);
-    copy->serves = template_hold(template);
-    int ret = brig_start(brig, copy, run, err);
-    brig_spec_free(copy);
-    if (ret < 0)
-        template_drop(template);
-    else
-        *out = template;
-    return ret;
-}
-
-void brig_template_free(struct brig_template *template)
-{ /* NULL is fine */
-    template_drop(template);
-}
-
-int brig_template_fd(const struct brig_template *template)
-{
-    return template->socket;
-}
-
-int brig_template_ready(struct brig_template *template, struct brig_error *err)
-{
-    int pidfd = -1, ret = 0;
-    pthread_mutex_lock(&template->lock);
-    if (!template->ready) {
-        ret = talk_reply(template->socket, 0, &pidfd);
-        template->ready = ret == 0;
-    }
-    bool ready = template->ready;
-    pthread_mutex_unlock(&template->lock);
-    fd_close_at(&pidfd);
-    if (ready)
-        return 1;
-    if (ret == -ETIMEDOUT)
-        return 0;
-    return error_system(err, STAGE, ECONNRESET, "the template has ended before it was ready");
-}
-
-void brig_spec_set_template(struct brig_spec *spec, struct brig_template *template)
-{
-    spec_changes(spec);
-    template_hold(template);
-    template_drop(spec->template);
-    spec->template = template;
 }

@@ -1,5 +1,7 @@
-/* A private folder on disk, for the guest of a run that has no cell and so no /tmp of its own: its
- * HOME and TMPDIR. Gone when the run is; what a killed supervisor left is removed by the next. */
+/* SPDX-License-Identifier: MIT */
+/* A scratch directory: the HOME and TMPDIR of a guest without a cell, which has no private /tmp.
+ * Called by plan.c and spawn.c. It is removed with the run; the next run removes those of killed
+ * supervisors. */
 #ifndef LIB_SCRATCH_H
 #define LIB_SCRATCH_H
 
@@ -8,13 +10,14 @@
 
 #include "brig.h"
 
-/* A name for one; nothing is made yet. */
+/* Choose a name; nothing is made yet. */
 void scratch_choose(char *path, size_t size);
 
-/* Make it, for the user of that id if that is not 0, and remove those of dead supervisors. */
+/* Make the directory, owned by the user `owner` if that is not 0. Removes those of dead supervisors
+ * first. */
 int scratch_make(const char *path, uint64_t owner, struct brig_error *err);
 
-/* Remove it and all that is in it, however deep, whatever its modes: in bounded time and memory.
+/* Remove the directory and its content, of any depth and any mode, in bounded time and memory.
  * Returns 0 or -errno. */
 int scratch_remove(const char *path);
 

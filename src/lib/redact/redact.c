@@ -1,4 +1,5 @@
-/* The chain of filters of redaction: the built-in rules, then the patterns of the user. */
+/* SPDX-License-Identifier: MIT */
+/* Chains the stages of redaction: the built-in rules, then the patterns of the user. */
 #include "redact.h"
 
 #include <errno.h>
@@ -8,12 +9,13 @@
 #include "base/error.h"
 #include "redact_stage.h"
 
-/* What goes from one filter to the next at a time. A secret of a few bytes becomes some thirty. */
+/* PIECE bytes at a time go from one stage to the next. A secret of a few bytes grows to about
+ * thirty. */
 #define PIECE   65536
 #define BETWEEN (32u * 65536)
 
 struct redact_rules {
-    struct redact_catalog *catalog; /* NULL: no built-in rule */
+    struct redact_catalog *catalog; /* NULL if no built-in rule is chosen */
     size_t count;
     struct redact_pattern patterns[];
 };
@@ -22,6 +24,7 @@ struct redactor {
     const struct redact_rules *rules;
     struct redact_scan scan;
     struct buf between[2];
+    uint64_t taken, given; /* bytes taken from the caller and given out */
     struct redact_search searches[];
 };
 
@@ -123,7 +126,7 @@ void redactor_free(struct redactor *r)
 static int feed_piece(struct redactor *r, const char *bytes, size_t len, bool final,
                       struct buf *out)
 {
-    size_t last = r->rules->count;
+    size_t last = r->rules->count, before = out->len;
     struct buf *to = last ? &r->between[0] : out;
     to->len = last ? 0 : to->len;
     int ret = redact_scan_feed(&r->scan, bytes, len, final, to);
@@ -133,12 +136,14 @@ static int feed_piece(struct redactor *r, const char *bytes, size_t len, bool fi
         to->len = i + 1 < last ? 0 : to->len;
         ret = redact_search_feed(&r->searches[i], from->data, from->len, final, to);
     }
+    r->taken += len;
+    r->given += out->len - before;
     return ret;
 }
 
 int redactor_feed(struct redactor *r, const char *bytes, size_t len, struct buf *out)
 {
-    /* The scan alone needs no pieces. */
+    /* Without patterns there is no buffer between stages, so no need for pieces. */
     size_t most = r->rules->count ? PIECE : len;
     int ret = 0;
     while (len && ret == 0) {
@@ -171,6 +176,12 @@ uint64_t redactor_count(const struct redactor *r)
     return count;
 }
 
+uint64_t redactor_swallowed(const struct redactor *r)
+{
+    uint64_t there = r->given + redactor_held(r);
+    return r->taken > there ? r->taken - there : 0;
+}
+
 const char *redactor_failure(const struct redactor *r)
 {
     for (size_t i = 0; i < r->rules->count; i++)
@@ -195,33 +206,4 @@ int redact_text(const struct redact_rules *rules, const char *text, size_t len, 
         *count = redactor_count(r);
     redactor_free(r);
     return ret;
-}
-
-/* ---- bytes at hand ------------------------------------------------------------------------- */
-
-int redact_window_add(struct redact_window *window, const char *bytes, size_t len)
-{
-    if (window->len + len > window->size) {
-        size_t size = window->size ? window->size : 1024;
-        while (size < window->len + len)
-            size *= 2;
-        char *data = realloc(window->data, size);
-        if (!data)
-            return -ENOMEM;
-        window->data = data;
-        window->size = size;
-    }
-    if (len)
-        memcpy(window->data + window->len, bytes, len);
-    window->len += len;
-    return 0;
-}
-
-void redact_window_drop(struct redact_window *window, size_t start, size_t back)
-{
-    size_t first = start > back ? start - back : 0;
-    if (first)
-        memmove(window->data, window->data + first, window->len - first);
-    window->len -= first;
-    window->start = start - first;
 }

@@ -1,8 +1,10 @@
-/* Redacting JSON.
+/* SPDX-License-Identifier: MIT */
+/* Redacts JSON in up to three passes.
  *
- * First all of the text at once, which sees names beside their values. Where a secret's end tore it
- * apart, string by string, each value with its name before it. Then the strings once more that have
- * characters written as escapes, as they will be read. */
+ * The first pass redacts the whole text, so that rules see names beside their values. If the result
+ * is no longer JSON because a match crossed the end of a string, the text is redacted again string
+ * by string, each value with its name in front. The last pass redacts the decoded form of the
+ * strings that contain escapes. */
 #include "redact_json.h"
 
 #include <errno.h>
@@ -16,8 +18,8 @@
 
 #define PIECE      65536
 #define GROWS_TO   64
-#define TIME_LEAST (2 * NS_PER_S) /* for all of it, whatever the patterns are */
-#define TIME_BYTE  100            /* and this much, in ns, for each byte */
+#define TIME_LEAST (2 * NS_PER_S) /* time limit for the whole value, for any patterns */
+#define TIME_BYTE  100            /* additional time for each byte, in ns */
 
 struct work {
     const struct redact_rules *rules;
@@ -25,7 +27,7 @@ struct work {
     uint64_t count;
 };
 
-/* Into new memory in *out, which the caller is done with. */
+/* Redact into `out`, within the time limit. The caller releases `out`. */
 static int redact_within(struct work *work, const char *text, size_t len, struct buf *out)
 {
     struct redactor *r;
@@ -49,7 +51,8 @@ static int redact_within(struct work *work, const char *text, size_t len, struct
 
 /* ---- string by string ---------------------------------------------------------------------- */
 
-/* A string with its quotes, where it is; `name`: one that says what it is; len 0: none. */
+/* A string with its quotes. `name` is the name of the member whose value it is; its len is 0 if
+ * there is none. */
 struct string {
     const char *at;
     size_t len;
@@ -72,7 +75,7 @@ static bool is_name(const char *json, size_t len, size_t behind)
     return behind < len && json[behind] == ':';
 }
 
-/* Copy the JSON, each of its strings as the function writes it. */
+/* Copy the JSON, with each string replaced by the output of the function. */
 static int each_string(struct work *work, const char *json, size_t len, string_function function,
                        struct buf *out)
 {
@@ -82,7 +85,7 @@ static int each_string(struct work *work, const char *json, size_t len, string_f
         size_t plain = at;
         for (; at < len && json[at] != '"'; at++) {
             if (strchr("{}[],", json[at]) && json[at])
-                name.len = 0; /* it belongs to what stood behind its colon only */
+                name.len = 0; /* a name applies only to the value right after its colon */
         }
         buf_add(out, json + plain, at - plain);
         if (at == len)
@@ -102,8 +105,8 @@ static bool is_string(const char *at, size_t len)
     return len >= 2 && jsonscan(&scan, at, len) && scan.kind == '"';
 }
 
-/* What was made of a string, if that is still one, or was but for its last quote, which a secret
- * took with it; else a string that says nothing. */
+/* Add the redacted string if it is still a JSON string, or becomes one with a closing quote, which
+ * a secret may have swallowed. Otherwise add the string "[redacted]". */
 static void add_string(struct buf *out, struct buf *made, size_t prefix)
 {
     bool whole = made->len > prefix && is_string(made->data + prefix, made->len - prefix);
@@ -134,7 +137,7 @@ static int with_name(struct work *work, const struct string *string, struct buf 
         ret = redact_within(work, before.data, before.len, &after);
     if (ret == 0 && found == work->count) {
         buf_add(out, string->at, string->len);
-    } else if (ret == 0) { /* a name that is a secret is written where it stands */
+    } else if (ret == 0) { /* the name itself is a secret: it is redacted where it stands */
         bool same = after.len > prefix && memcmp(after.data, before.data, prefix) == 0;
         add_string(out, &after, same ? prefix : after.len);
     }
@@ -157,7 +160,8 @@ static bool has_escapes(const struct string *string)
     return false;
 }
 
-/* As it will be read; NULL where that cannot be said (\u0000, half of a pair), or without memory.
+/* Decode a string. Returns NULL if it cannot be decoded (\u0000, half of a surrogate pair), or
+ * without memory.
  */
 static struct jsonr *decode(const struct string *string)
 {

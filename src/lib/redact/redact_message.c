@@ -1,11 +1,13 @@
-/* Hiding secrets in what brig says itself: messages, the recorded command line, labels. */
+/* SPDX-License-Identifier: MIT */
+/* Redacts the text that brig itself produces: messages, the recorded command line, labels. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fd.h"
+#include "base/strings.h"
 #include "redact.h"
-#include "lib/spec/spec.h"
 
 #define GROWS_TO 64 /* times its length, if all of it is secrets with long names */
 
@@ -34,30 +36,8 @@ char *brig_redact(const char *text, size_t len)
     return shown;
 }
 
-/* With the caller's own patterns, if those are well: a message may be about them. */
-static struct redact_rules *rules_of(const struct brig_spec *spec)
-{
-    struct redact_rules *rules = NULL;
-    const struct spec_value *values = spec ? spec->values : NULL;
-    if (values &&
-        redact_rules_new(&rules, values[KEY_REDACT_SET].text,
-                         (const char *const *)values[KEY_REDACT_PATTERN].list.items, NULL) == 0)
-        return rules;
-    return redact_rules_new(&rules, NULL, NULL, NULL) == 0 ? rules : NULL;
-}
-
-void redact_error(const struct brig_spec *spec, struct brig_error *err)
-{
-    if (!err || (spec && spec->values[KEY_REDACT].number == REDACT_OFF))
-        return;
-    struct redact_rules *rules = rules_of(spec);
-    autofree char *shown = rules ? redact_copy(rules, err->text) : NULL;
-    /* What cannot be looked at is not shown. */
-    snprintf(err->text, sizeof err->text, "%s", shown ? shown : "out of memory");
-    redact_rules_free(rules);
-}
-
-/* The whole, since the name says what the value is; if that took the '=' with it, the name alone.
+/* Redact the whole entry, because the name tells what kind of value follows. If the '=' is lost,
+ * show only the redacted name.
  */
 static char *redact_entry(const struct redact_rules *rules, const char *entry)
 {
@@ -65,7 +45,7 @@ static char *redact_entry(const struct redact_rules *rules, const char *entry)
     size_t name = strcspn(entry, "=");
     if (!shown || strncmp(shown, entry, name + 1) == 0)
         return shown;
-    brig_free(shown);
+    free(shown);
     autofree char *text = strndup(entry, name);
     autofree char *safe = text ? redact_copy(rules, text) : NULL;
     if (!safe || asprintf(&shown, "%.*s=[redacted]", (int)strcspn(safe, "="), safe) < 0)

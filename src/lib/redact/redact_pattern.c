@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* The search for a pattern of the user.
  *
- * The pattern is not ours: it may look at all of the text, and may take for ever. What it needs to
- * see more of is held up to REDACT_HOLD bytes. What is decided at a place never depends on bytes
- * further away than that, or else it would depend on how the text came. Time is counted in the
- * processor's time of the thread, so that a busy machine stops no pattern. */
+ * The pattern is untrusted: it may look at the whole text, and may run without end. Up to
+ * REDACT_HOLD bytes are held for it. A decision at one position never depends on bytes further away
+ * than that; otherwise it would depend on how the text was cut into pieces. Time is measured as CPU
+ * time of the thread, so that a busy machine does not stop a pattern. */
 #include "redact_stage.h"
 
 #include <errno.h>
@@ -15,32 +16,33 @@
 #include "base/error.h"
 #include "redact.h"
 
-/* What one look back may ask for. PCRE2 tells the longest one of a pattern, and not what those add
- * up to that stand in one another: so of a pattern that looks back at all, much more is kept. */
+/* The largest single lookbehind. PCRE2 reports the longest lookbehind of a pattern, but not the sum
+ * of nested ones, so a pattern with any lookbehind keeps LOOK_BACK bytes. */
 #define LOOK_BACK_MAX 255u
 #define LOOK_BACK     4096u
 
-/* For one place of the text: about a millisecond in machine code, ten in the interpreter. More than
- * REDACT_HOLD, so that a .*? has its way. */
+/* For one position of the text: about a millisecond in JIT code, ten in the interpreter. It exceeds
+ * REDACT_HOLD, so that a .*? over all held bytes succeeds. */
 #define STEPS_MAX     200000u
 #define JIT_STACK_MAX (512u << 10)
 #define HEAP_MAX      4096u /* KiB */
 
-/* The work that is let pass: this at any time, and so much for each byte and each try. */
+/* The work that a pattern may do: up to CREDIT_MAX ns at once, earned per byte and per try. */
 #define CREDIT_MAX      UINT64_C(30000000)
 #define CREDIT_PER_BYTE UINT64_C(1000)
 #define CREDIT_PER_TRY  UINT64_C(20000)
 
-/* Places that are tried in one call, between two looks at the clock. */
+/* Number of positions tried in one call, between two reads of the clock. */
 #define SLAB_MAX  2048u
 #define SLAB_MIN  16u
 #define SLAB_SLOW UINT64_C(2000000) /* ns */
 
-#define ALWAYS_AGAIN 4096u /* held bytes, up to which each feed is worth a try */
+#define ALWAYS_AGAIN 4096u /* number of held bytes up to which every feed is worth a try */
 
 /* ---- the pattern --------------------------------------------------------------------------- */
 
-/* Escapes and verbs that ask where the search began or the text ends, of which there are many. */
+/* Find escapes and verbs that refer to the start of the search or the end of the text: a stream has
+ * many of both. */
 static const char *depends_on_pieces(const char *regex)
 {
     bool set = false;
@@ -54,7 +56,7 @@ static const char *depends_on_pieces(const char *regex)
         } else if (*c == '[') {
             set = true;
             c += c[1] == '^';
-            c += c[1] == ']'; /* the first one is a member */
+            c += c[1] == ']'; /* a ] in first place is a member of the set */
         } else if (*c == '(' && c[1] == '*') {
             return "(*";
         }
@@ -62,7 +64,7 @@ static const char *depends_on_pieces(const char *regex)
     return NULL;
 }
 
-/* The first named group is the secret. */
+/* Choose the first named group as the secret. */
 static void find_group(struct redact_pattern *pattern, size_t number)
 {
     uint32_t count = 0, size = 0;
@@ -92,7 +94,7 @@ static int check_pattern(struct redact_pattern *pattern, size_t number, struct b
         return error_usage(err, "redact",
                            "redact_pattern: number %zu looks back over more than %u bytes", number,
                            LOOK_BACK_MAX);
-    /* With a byte before it no place but the first is the start of the text. */
+    /* A byte in front of the position keeps PCRE2 from taking it for the start of the text. */
     pattern->back = back ? LOOK_BACK : 1;
     find_group(pattern, number);
     return 0;
@@ -109,7 +111,7 @@ static int prepare_match(struct redact_pattern *pattern)
     pcre2_set_depth_limit(pattern->context, STEPS_MAX);
     pcre2_set_heap_limit(pattern->context, HEAP_MAX);
     pcre2_jit_stack_assign(pattern->context, NULL, pattern->stack);
-    /* May fail: then it goes without. */
+    /* Best effort: without JIT the interpreter is used. */
     pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     return 0;
 }
@@ -180,8 +182,8 @@ static void earn(struct redact_search *search, uint64_t credit)
         search->credit = CREDIT_MAX;
 }
 
-/* One call of PCRE2, from `at` on over at most a slab of places; its result, or the error of a
- * pattern that took too long. */
+/* Call PCRE2 once, from `at` on, for at most one slab of positions. Returns its result, or
+ * PCRE2_ERROR_MATCHLIMIT if the pattern used up its credit. */
 static int try_slab(struct redact_search *search, size_t at, size_t end, bool partial)
 {
     const struct redact_pattern *pattern = search->pattern;
@@ -199,7 +201,7 @@ static int try_slab(struct redact_search *search, size_t at, size_t end, bool pa
     return rc;
 }
 
-/* The result of PCRE2 for the whole of [at, end). */
+/* Call PCRE2 for all positions of [at, end), slab by slab. */
 static int try_all(struct redact_search *search, size_t *at, size_t end, bool partial)
 {
     for (;;) {
@@ -223,7 +225,8 @@ static void stop_showing(struct redact_search *search, struct buf *out)
     redact_search_done(search);
 }
 
-/* Shows what leads from `from` to the secret, and a word for it; returns where the match ended. */
+/* Show the bytes from `from` to the secret, and a placeholder for it. Returns the end of the match.
+ */
 static size_t show_match(struct redact_search *search, size_t from, struct buf *out)
 {
     const char *data = search->window.data;
@@ -241,7 +244,7 @@ static size_t show_match(struct redact_search *search, size_t from, struct buf *
     return offsets[1];
 }
 
-/* Shows what may be shown; the window then begins with what must wait. */
+/* Show all bytes that are decided. The window then begins with the first byte that has to wait. */
 static void search_window(struct redact_search *search, bool final, struct buf *out)
 {
     struct redact_window *window = &search->window;

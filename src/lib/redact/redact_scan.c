@@ -1,45 +1,49 @@
+/* SPDX-License-Identifier: MIT */
 /* The scan for the built-in rules.
  *
- * Each rule begins with a literal, its trigger, of three bytes or more. Of each trigger two pairs
- * of bytes are known, the rarest at an even and at an odd distance from its beginning: so it is
- * enough to look up every second pair of the text, in a bitmap of all pairs. Where that says yes
- * the trigger is compared, then what is known to follow it, and only then is the rule's regex
- * asked; it is compiled when that happens first. The rest of a secret, of any length, is swallowed
- * without. */
+ * Each rule begins with a literal of three bytes or more, its trigger. Two pairs of bytes of each
+ * trigger are in a bitmap of all pairs: the rarest one at an even and the rarest one at an odd
+ * distance from its start. So it is enough to look up every second pair of the text. On a hit the
+ * trigger is compared, then the bytes known to follow it, and only then the regex of the rule runs;
+ * it is compiled on first use. The rest of a secret, of any length, is swallowed without a regex.
+ */
 #include "redact_stage.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIGGERS_MAX 64
-#define RULES_MAX    64
-#define PAIRS_MAX    255
-#define TRIGGER_LEN  16    /* at most */
-#define SHAPE_LEN    256   /* so far is looked without a regex */
-#define TABLE_FROM   32768 /* bytes of text; before that the table costs more than it saves */
-#define JIT_FROM     16 /* uses of a rule; compiling to machine code takes some ten times as long */
-#define JOIN         1024 /* bytes that are copied behind what is held, to go on without a copy */
+#define TRIGGERS_MAX  64
+#define RULES_MAX     64
+#define PAIRS_MAX     255
+#define TRIGGER_LEN   16    /* at most */
+#define TRIGGERS_HERE 4     /* triggers that start at the same position: pass and password */
+#define SHAPE_LEN     256   /* bytes examined without a regex */
+#define TABLE_FROM    32768 /* bytes of text; for less, the table costs more than it saves */
+/* Uses of a rule. Compiling to machine code takes some ten times as long as compiling the regex. */
+#define JIT_FROM 16
+/* Bytes appended to the held ones, to then continue in the input without a copy. */
+#define JOIN 1024
 
 struct trigger {
     const char *text;
     uint8_t len;
     bool fold;
-    uint8_t next;   /* the next one with the same first byte, + 1 */
-    uint64_t rules; /* bits */
+    uint8_t next;   /* index + 1 of the next trigger with the same first byte */
+    uint64_t rules; /* a bit mask */
 };
 
 /* A pair of bytes in a trigger. */
 struct pair {
     uint16_t value;
-    uint8_t trigger, distance; /* distance: from the beginning of the trigger */
-    uint8_t next;              /* the next one with the same hash, + 1 */
-    char beside;               /* the byte behind it, or before it if it is the last pair */
+    uint8_t trigger, distance; /* from the start of the trigger */
+    uint8_t next;              /* index + 1 of the next pair with the same hash */
+    char beside;               /* the byte after the pair, or before it if the pair is the last */
     bool last, fold;
 };
 
-/* What must follow the trigger of a rule: some of `skip`, one of `then`, some of `skip2`, one of
- * `then2`. */
+/* The bytes that must follow the trigger of a rule: some of `skip`, one of `then`, some of `skip2`,
+ * one of `then2`. */
 struct shape {
     struct redact_set skip, then, skip2, then2;
 };
@@ -49,17 +53,17 @@ struct redact_catalog {
     bool ready;
     size_t trigger_count;
     struct trigger triggers[TRIGGERS_MAX];
-    uint8_t first[256]; /* the first trigger that begins with a byte, + 1 */
-    uint64_t shaped;    /* bits of the rules whose shape is made */
+    uint8_t first[256]; /* index + 1 of the first trigger that starts with the byte */
+    uint64_t shaped;    /* bit mask of the rules whose shape is prepared */
     struct shape shapes[RULES_MAX];
     pcre2_match_data *match;
     pcre2_code *codes[RULES_MAX];
     unsigned uses[RULES_MAX];
     size_t pair_count;
     struct pair pairs[PAIRS_MAX];
-    uint8_t hashed[256]; /* the first pair with a hash, + 1 */
+    uint8_t hashed[256]; /* index + 1 of the first pair with the hash */
     uint32_t bitmap[65536 / 32];
-    uint8_t *table; /* the same with a byte for each; made when enough was scanned */
+    uint8_t *table; /* the bitmap with one byte per pair; created once enough bytes were scanned */
     size_t scanned;
 };
 
@@ -114,7 +118,7 @@ void redact_catalog_free(struct redact_catalog *catalog)
     free(catalog);
 }
 
-/* How common a byte is, from 0 on: letters in the order of English text. */
+/* How common a byte is, from 0: letters in the order of English text. */
 static unsigned commonness(char c)
 {
     static const char order[] = "zqjxkvbpygfwmculdrhsnioate";
@@ -125,7 +129,7 @@ static unsigned commonness(char c)
 static size_t rarest_pair(const struct trigger *trigger, size_t from)
 {
     size_t best = from;
-    /* Not the last pair of a long one, which the first of another may be. */
+    /* Not the last pair of a long trigger, which may be the first pair of another. */
     size_t end = trigger->len > 4 ? trigger->len - 2u : trigger->len - 1u;
     for (size_t i = from; i < end; i += 2)
         if (commonness(trigger->text[i]) * commonness(trigger->text[i + 1]) <
@@ -219,12 +223,11 @@ static const struct shape *shape_of(struct redact_catalog *catalog, size_t i)
     return shape;
 }
 
-/* ---- is there a secret at this place? ------------------------------------------------------ */
+/* ---- is there a secret at this position? --------------------------------------------------- */
 
 enum answer { NO, YES, WAIT /* for more of the text */ };
 
-/* What is scanned: text[start..end), with `back` bytes to look back at before `start`; `final`: no
- * more comes. */
+/* The text to scan. `final` means that no more follows. */
 struct text {
     const char *bytes;
     size_t end;
@@ -233,11 +236,11 @@ struct text {
 
 struct found {
     const struct redact_rule *rule;
-    size_t secret; /* where it begins */
-    size_t tail;   /* where its tail begins */
+    size_t secret; /* offset of its first byte */
+    size_t tail;   /* offset of its tail */
 };
 
-/* The code of a rule, and the memory for its matches. */
+/* Compile a rule, and allocate the memory for its matches. */
 static int prepare(struct redact_catalog *catalog, size_t i)
 {
     int error;
@@ -250,7 +253,7 @@ static int prepare(struct redact_catalog *catalog, size_t i)
             PCRE2_ANCHORED | (redact_table[i].fold ? PCRE2_CASELESS : 0), &error, &offset, NULL);
     if (!catalog->match || !catalog->codes[i])
         return -ENOMEM;
-    if (++catalog->uses[i] == JIT_FROM) /* may fail: then it goes without */
+    if (++catalog->uses[i] == JIT_FROM) /* best effort */
         pcre2_jit_compile(catalog->codes[i], PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     return 0;
 }
@@ -284,7 +287,7 @@ static size_t skip(const struct redact_set *set, const struct text *text, size_t
     return at;
 }
 
-/* What the rule's regex would say as well, for less. */
+/* A cheaper form of a necessary condition of the rule's regex. */
 static bool may_match(struct redact_catalog *catalog, size_t i, const struct text *text, size_t at,
                       size_t behind)
 {
@@ -298,7 +301,7 @@ static bool may_match(struct redact_catalog *catalog, size_t i, const struct tex
     }
     const struct shape *shape = shape_of(catalog, i);
     size_t end = text->end - behind > SHAPE_LEN ? behind + SHAPE_LEN : text->end;
-    bool open = end < text->end || !text->final; /* more follows */
+    bool open = end < text->end || !text->final; /* more text follows */
     if (!*rule->shape[1])
         return true;
     at = skip(&shape->skip, text, behind, end);
@@ -321,27 +324,31 @@ static enum answer compare(const struct trigger *trigger, const struct text *tex
     return n == trigger->len ? YES : text->final ? NO : WAIT;
 }
 
-/* YES, NO, WAIT or -errno. */
+/* Returns YES, NO, WAIT or -errno. */
 static int ask(struct redact_catalog *catalog, const struct text *text, size_t at,
                struct found *found)
 {
+    const struct trigger *there[TRIGGERS_HERE];
+    size_t count = 0;
     uint64_t rules = 0;
-    size_t behind = at;
     uint8_t number = catalog->first[(unsigned char)text->bytes[at]];
     while (number) {
         const struct trigger *trigger = &catalog->triggers[number - 1];
         enum answer answer = compare(trigger, text, at);
         if (answer == WAIT)
             return WAIT;
-        if (answer == YES) {
+        if (answer == YES && count < TRIGGERS_HERE) {
             rules |= trigger->rules;
-            behind = at + trigger->len;
+            there[count++] = trigger;
         }
         number = trigger->next;
     }
     for (; rules; rules &= rules - 1) {
-        size_t i = (size_t)__builtin_ctzll(rules);
-        if (!may_match(catalog, i, text, at, behind))
+        size_t i = (size_t)__builtin_ctzll(rules), n = 0;
+        while (n < count &&
+               !(there[n]->rules >> i & 1 && may_match(catalog, i, text, at, at + there[n]->len)))
+            n++;
+        if (n == count)
             continue;
         int answer = ask_regex(catalog, i, text, at, found);
         if (answer != NO)
@@ -350,8 +357,8 @@ static int ask(struct redact_catalog *catalog, const struct text *text, size_t a
     return NO;
 }
 
-/* The triggers with this pair, which is at `i`. No trigger begins inside of another one before that
- * one's pair, so that the first to be found is the first. */
+/* Test the triggers that contain the pair at `i`. No trigger starts inside another one before the
+ * pair of that one, so the first trigger found is the leftmost. */
 static int ask_pair(struct redact_catalog *catalog, const struct text *text, size_t from, size_t i,
                     size_t *at, struct found *found)
 {
@@ -366,7 +373,7 @@ static int ask_pair(struct redact_catalog *catalog, const struct text *text, siz
                                                        : 0;
         if (pair->beside != (pair->fold ? folded(beside) : beside))
             continue;
-        if (compare(&catalog->triggers[pair->trigger], text, *at) != YES) /* cut: see ask_end */
+        if (compare(&catalog->triggers[pair->trigger], text, *at) != YES) /* cut off: see ask_end */
             continue;
         int answer = ask(catalog, text, *at, found);
         if (answer != NO)
@@ -375,7 +382,7 @@ static int ask_pair(struct redact_catalog *catalog, const struct text *text, siz
     return NO;
 }
 
-/* A trigger that the end of the text has cut, its pairs with it. */
+/* Find a trigger that the end of the text cuts off, so that its pairs may be missing. */
 static enum answer ask_end(const struct redact_catalog *catalog, const struct text *text,
                            size_t from, size_t *at)
 {
@@ -392,12 +399,12 @@ static enum answer ask_end(const struct redact_catalog *catalog, const struct te
 
 static void make_table(struct redact_catalog *catalog)
 {
-    catalog->table = calloc(65536, 1); /* may fail: then it goes without */
+    catalog->table = calloc(65536, 1); /* best effort */
     for (size_t i = 0; catalog->table && i < catalog->pair_count; i++)
         catalog->table[catalog->pairs[i].value] = 1;
 }
 
-/* Four pairs at once: a load of eight bytes instead of four of two. */
+/* Look up four pairs with one load of eight bytes instead of four loads of two. */
 static unsigned in_table(const uint8_t *table, const char *bytes)
 {
     uint64_t pairs;
@@ -406,7 +413,7 @@ static unsigned in_table(const uint8_t *table, const char *bytes)
            table[pairs >> 48];
 }
 
-/* To the first sixteen bytes of which one of the eight pairs is known, or the last of the text. */
+/* Skip to the first sixteen bytes with a known pair, or to the last bytes of the text. */
 static size_t skip_unknown(const struct redact_catalog *catalog, const char *bytes, size_t i,
                            size_t end)
 {
@@ -421,7 +428,7 @@ static size_t skip_unknown(const struct redact_catalog *catalog, const char *byt
     return i;
 }
 
-/* Which of the eight pairs are known, as bits. */
+/* The known ones among the pairs, as bits. */
 static unsigned known_pairs(const struct redact_catalog *catalog, const char *bytes, size_t count)
 {
     unsigned known = 0;
@@ -430,7 +437,8 @@ static unsigned known_pairs(const struct redact_catalog *catalog, const char *by
     return known;
 }
 
-/* Looks for the next secret from *at on, and sets it to where it stopped: the end with NO. */
+/* Find the next secret from *at on. Sets *at to the position where the search stopped, which is the
+ * end of the text with NO. */
 static int find(struct redact_catalog *catalog, const struct text *text, size_t *at,
                 struct found *found)
 {
@@ -461,7 +469,7 @@ static void begin_secret(struct redact_scan *scan, const struct found *found, st
     redact_tail_begin(scan, found->rule);
 }
 
-/* Shows what may be shown of text[*at..end) and sets *at to the first byte that must wait. */
+/* Show all decided bytes of text[*at..end), and set *at to the first byte that has to wait. */
 static int scan_text(struct redact_scan *scan, const struct text *text, size_t *at, struct buf *out)
 {
     int answer = NO;
@@ -496,7 +504,7 @@ int redact_scan_feed(struct redact_scan *scan, const char *bytes, size_t len, bo
                      struct buf *out)
 {
     struct redact_window *window = &scan->window;
-    size_t at = 0; /* in bytes: all before it is shown or in the window */
+    size_t at = 0; /* offset in bytes: all before it is shown or in the window */
     int ret = 0;
     if (!scan->catalog) {
         buf_add(out, bytes, len);
@@ -506,8 +514,8 @@ int redact_scan_feed(struct redact_scan *scan, const char *bytes, size_t len, bo
         make_ready(scan->catalog);
     if (scan->catalog->scanned < TABLE_FROM && (scan->catalog->scanned += len) >= TABLE_FROM)
         make_table(scan->catalog);
-    /* What is at hand already, with some of what is new: until the place is in the new bytes, and
-     * there are enough of them before it to look back at. */
+    /* Scan the held bytes together with some new ones, until the position is within the new bytes
+     * and enough of them are before it to look back at. */
     while (window->len && (at < len || (final && window->start < window->len))) {
         size_t n = len - at < JOIN ? len - at : JOIN;
         ret = redact_window_add(window, bytes + at, n);

@@ -1,8 +1,9 @@
-/* The built-in rules of redaction. Data only: redact.c is what uses it.
+/* SPDX-License-Identifier: MIT */
+/* The built-in rules of redaction. Data only; redact_scan.c and redact_tail.c use it.
  *
- * Each rule that has a left neighbour to look at, does so itself; `word` and `shape` only repeat
- * what its regex says in a form that costs less. What counts as a value is a balance: see
- * bench/redact.c --corpus, which shows what the rules find in source code, where there is nothing.
+ * Each regex checks the byte before its trigger itself; `word` and `shape` only repeat a part of
+ * the regex in a cheaper form. The definition of a value is a compromise: bench/redact.c --corpus
+ * shows the false matches of the rules in source code that contains no secrets.
  */
 #include "redact_table.h"
 
@@ -22,17 +23,18 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 
 /* ---- pieces ------------------------------------------------------------------------------- */
 
-/* A letter that ends an escape sequence, of a terminal or of a string, is none of a word. */
+/* A letter that ends an escape sequence, of a terminal or of a string, does not belong to a word.
+ */
 #define ESCAPED     "(?<=\\\\[nrt]|\\x1b\\[m|\\x1b\\[[0-9]m|\\x1b\\[[0-9]{2}m|\\x1b\\[[0-9];[0-9]{2}m)"
 #define NOT_IN_WORD "(?:(?<![A-Za-z0-9_])|" ESCAPED ")"
 
-/* Where a word of a name begins: api_key, apiKey, API-KEY, apikey; not monkey. */
+/* The start of a word within a name: api_key, apiKey, API-KEY, apikey; but not monkey. */
 #define WORD_BEGINS                                                                                \
     "(?:(?<![A-Za-z])|" ESCAPED                                                                    \
     "|(?-i:(?<=[a-z])(?=[A-Z]))|(?<=api|app|auth|access|secret|private|"                           \
     "client|master|bot|session))"
 
-/* From the end of a name to its value, with an escape sequence that sets a colour. */
+/* The text between a name and its value, including an escape sequence that sets a colour. */
 #define COLOUR "(?:\\x1b\\[[0-9;]{0,8}m)?"
 #define BEHIND COLOUR "(?:\\\\?[\"'])?\\]?"
 #define GAP    "[ \\t]{0,8}"
@@ -44,7 +46,7 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 #define COLOURS      "\x1b[0123456789;m"
 #define TO_SEPARATOR " \t\"'\\]" COLOURS
 
-/* What stands for a value, or says what it is like, and is none. */
+/* Placeholders and descriptions in place of a value. */
 #define NO_VALUE                                                                                   \
     "(?!\\$|%[({sd]|[{<#@&!=]|:?\\*|\\\\|\\[|x{3}|\\.\\.\\.|[-_]+(?:[\\s\"']|\\z)|https?:|0x[0-"   \
     "9a-f]{1,16}(?![A-Za-z0-9])|"                                                                  \
@@ -54,7 +56,7 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     "value[0-9]?|text|"                                                                            \
     "varchar)(?![A-Za-z0-9]))"
 
-/* The name of what holds a secret, not the secret: user_password, dbSecret, credentials. */
+/* Names of variables that hold a secret: user_password, dbSecret, credentials. */
 #define NOUN                                                                                       \
     "(?:pass(?:w(?:or)?d|phrase)?|pwd|pw|secret|key|token|cred|credential|auth|user|username|"     \
     "name|prompt|input|param|params|config|option|args?|field|value|data|string|buf|ptr|type|"     \
@@ -62,7 +64,7 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 #define NO_NAME                                                                                    \
     "(?!(?:(?:[A-Za-z]{1,8}[0-9](?=(?-i:[A-Z_])))?[A-Za-z_.:-]{0,60}?"                             \
     "(?:(?<=[_.:-])|(?-i:(?<=[a-z0-9])(?=[A-Z]))))?" NOUN                                          \
-    "(?:(?=[_.:-]|(?-i:[A-Z]))[A-Za-z_.:-]{1,80}+)?(?!\\.?[A-Za-z0-9_:-]))"
+    "(?:(?=[_.:-]|(?-i:[A-Z]))[A-Za-z_.:-]{1,80}+)?(?!\\.?[A-Za-z0-9_:-]|[!@#$%^&*~]))"
 /* some_words, a-few-words2, SOME_WORDS_2; a path of words */
 #define LOWER "(?:[0-9]{0,2}[a-z]{1,40}[0-9]{0,2}|[0-9]{1,2})"
 #define UPPER "(?:[0-9]{0,2}[A-Z]{1,40}[0-9]{0,2}|[0-9]{1,2})"
@@ -94,7 +96,8 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 
 #define WHOLE(class, least, ends) "(?=" class "{128}|" class "{" least ",127}+" ends ")"
 
-/* JSON in a string; in quotes; bare. `what` is what the value must be like, `least` its length. */
+/* The three forms of a value: JSON in a string; in quotes; bare. `what` is a further condition on
+ * the value, `least` its minimum length. */
 #define ESCAPED_ROW(name, triggers, word, what, least)                                             \
     ROW(name, triggers, ":=", " \t", "\\",                                                         \
         word "\\\\\"" GAP "[:=]" GAP                                                               \
@@ -110,8 +113,9 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
     ROW(name, triggers, then, " \t", "^\"'\r\n",                                                   \
         before "()" NO_VALUE NO_MEMBER what WHOLE(BARE, least, ends), REDACT_TAIL_BARE)
 
-/* A password may be any word. Behind `=` without a space, as a log or a URL has it; behind `: ` at
- * the end of the line; with spaces, as programs have it, only if it is no name of a variable. */
+/* A password may be any word. It counts after `=` without a space, as in logs and URLs, and after
+ * `: ` at the end of a line. With spaces around `=`, as in programs, it counts only if it is not
+ * the name of a variable. */
 #define PASSWORD_ROWS(name, triggers, word, what)                                                  \
     ESCAPED_ROW(name, triggers, word, what, "4"),                                                  \
         DOUBLE_ROW(name, triggers, word, NO_NAME NO_LONG_PATH what, "4"),                          \
@@ -122,7 +126,7 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
         BARE_ROW(name, triggers, ":", word COLON, NO_NAME what, "6", LINE_ENDS),                   \
         BARE_ROW(name, triggers, "=", word SPACED, NO_NAME what MIXED, "6", LINE_ENDS)
 
-/* Keys and tokens are many things; what counts has letters and digits. */
+/* Keys and tokens take many forms; only values with letters and digits count. */
 #define NO_WORDS NO_LABEL NO_SNAKE NO_PATH NO_NAME
 #define KEY_ROWS(name, triggers, word, least)                                                      \
     ESCAPED_ROW(name, triggers, word, MIXED, "6"),                                                 \
@@ -133,12 +137,31 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
         BARE_ROW(name, triggers, ":", word COLON, NO_SNAKE NO_PATH MIXED, "8", LINE_ENDS),         \
         BARE_ROW(name, triggers, "=", word SPACED, NO_WORDS MIXED, "16", LINE_ENDS)
 
-/* A key that is said to open something. */
+/* A key that does not sort or look up something. */
+#define PLAIN_KEY                                                                                  \
+    "(?<!sort[-_]|order[-_]|group[-_]|primary[-_]|foreign[-_]|partition[-_]|shard[-_]|range[-_]|"  \
+    "row[-_]|column[-_]|index[-_]|lookup[-_]|cache[-_]|dict[-_]|map[-_]|public[-_])" WORD_BEGINS   \
+    "key"
+
+/* A key whose name says that it grants access. */
 #define SECRET_KEY                                                                                 \
     "(?<=api|api[-_ ]|access|access[-_ ]|secret|secret[-_ ]|private|private[-_ ]|auth|auth[-_ ]|"  \
     "account[-_ ]|master[-_ ]|encryption[-_ ]|signing[-_ ]|session[-_ ]|app[-_ ]|client[-_ ])key"
 
-/* The value of a header is all of the line, or of the quotes that it or the whole header is in. */
+/* "pass" has other meanings, so its value has to look like a password. Test programs print PASS:
+ * and the name of a test. */
+#define PASS                                                                                       \
+    WORD_BEGINS "(?-i:pass|Pass|PASS(?!:))(?=[\\\\\"'\\] \\t]{0,6}[:=]>?[ \\t]{0,8}[\\\\\"']{0,2}" \
+                "(?=" IN_VALUE "[0-9])(?=" IN_VALUE "[A-Za-z])" NO_SNAKE "[^\\s\"'`&,;<>]{8})"
+
+/* A header specific to a service, whose value may consist of words. */
+#define OWN_HEADER                                                                                 \
+    "(?<=x-auth-|x-access-|x-api-|x-app-|x-user-|x-csrf-|x-xsrf-|x-vault-|x-session-|x-refresh-|"  \
+    "x-amz-security-|private-|x-functions-|x-goog-api-)(?:token|key)"
+#define WORDS "(?=" IN_VALUE "[0-9_.-]|" BARE "{16})"
+
+/* The value of a header is the rest of the line, or of the quotes around it or around the whole
+ * header. */
 #define HEADER(name, trigger, then2, regex, tail)                                                  \
     {                                                                                              \
         name, "headers", trigger, true, false, {"\"'\\ \t]", ":=", " \t", then2}, regex, tail      \
@@ -171,7 +194,7 @@ const struct redact_tail_info redact_tails[REDACT_TAILS] = {
 #define BASE64 "[A-Za-z0-9+/=]"
 
 const struct redact_rule redact_table[] = {
-    /* tokens that say themselves what they are */
+    /* tokens that are recognizable by their prefix */
     {"openai-key",
      "tokens",
      "sk-",
@@ -243,15 +266,16 @@ const struct redact_rule redact_table[] = {
      REDACT_TAIL_BASE64},
 
     PASSWORD_ROWS("password", "password|passwd|passphrase", "(?:passw(?:or)?d|passphrase)", ""),
-    PASSWORD_ROWS("password", "pwd", WORD_BEGINS "pwd", "(?![/~.])"),
+    PASSWORD_ROWS("password", "pwd|pass", "(?:" WORD_BEGINS "pwd|" PASS ")", "(?![/~.])"),
     PASSWORD_ROWS("secret", "secret", WORD_BEGINS "secret", ""),
     DOUBLE_ROW("key", "key", SECRET_KEY, NO_WORDS MIXED, "6"),
     SINGLE_ROW("key", "key", SECRET_KEY, NO_WORDS MIXED, "6"),
-    KEY_ROWS("key", "key", WORD_BEGINS "key", "16"),
+    KEY_ROWS("key", "key", PLAIN_KEY, "16"),
     KEY_ROWS("token", "token", WORD_BEGINS "token", "6"),
     BARE_ROW("token", "token", "=", WORD_BEGINS "token=", NO_WORDS, "4", BARE_ENDS),
     BARE_ROW("key", "key", "=", SECRET_KEY "=", NO_WORDS, "4", BARE_ENDS),
-    BARE_ROW("key", "key", "=", "(?<![A-Za-z])key=", NO_WORDS, "6", BARE_ENDS),
+    BARE_ROW("key", "key", "=", "(?<![A-Za-z0-9_]|[A-Za-z0-9_][-.])key=", NO_WORDS, "6", BARE_ENDS),
+    BARE_ROW("credential", "token|key", ":", OWN_HEADER COLON, WORDS, "8", ANY_ENDS),
 
     {"url-password",
      "urls",

@@ -1,4 +1,5 @@
-/* The rest of a secret, byte by byte: what each kind of tail takes. See redact_table.h. */
+/* SPDX-License-Identifier: MIT */
+/* Swallows the rest of a secret byte by byte, for each kind of tail in redact_table.h. */
 #include "redact_stage.h"
 
 #include <string.h>
@@ -18,8 +19,8 @@ static bool is_base64(char c)
            c == '/' || c == '=';
 }
 
-/* Does the private key go on with this byte? It ends with its END line; or, if that does not come,
- * before the end of the third line in a row that has nothing of a key in it. */
+/* True if the private key continues with this byte. The key ends with its END line or, without one,
+ * before the end of the third consecutive line that contains no part of a key. */
 static bool key_takes(struct redact_scan *scan, char c)
 {
     static const char word[] = "END";
@@ -67,7 +68,7 @@ static bool string_takes(struct redact_scan *scan, const struct redact_set *stop
     return !redact_set_has(stop, c);
 }
 
-/* A string in a string: \" is its end, while more than one backslash belongs to it. */
+/* A string within a string ends at \"; a quote after two or more backslashes belongs to it. */
 static bool escaped_takes(struct redact_scan *scan, const struct redact_set *stop, char c,
                           struct buf *out)
 {
@@ -105,7 +106,7 @@ void redact_tail_begin(struct redact_scan *scan, const struct redact_rule *rule)
     scan->stop = (struct redact_set){0};
     redact_set_add(&scan->stop, redact_tails[rule->tail].stop);
     scan->stop.bits[0] |=
-        1; /* NUL ends all of them: it stands between the variables of an environment */
+        1; /* NUL ends every tail, because it separates the variables of an environment */
     scan->backslashes = 0;
     memset(&scan->key, 0, sizeof scan->key);
     scan->key.blank = true;

@@ -1,4 +1,5 @@
-/* The result channel. */
+/* SPDX-License-Identifier: MIT */
+/* Implements the result channel. channel.h has the protocol. */
 #include "channel.h"
 
 #include <errno.h>
@@ -45,8 +46,8 @@ static bool begin_body(struct channel *channel)
     return true;
 }
 
-/* How many of the bytes were the head's; less than all of them where its line ended, or is wrong.
- */
+/* Returns the number of bytes that belong to the head. That is less than `len` if the line ends, or
+ * if it is invalid. */
 static size_t feed_head(struct channel *channel, const char *bytes, size_t len)
 {
     size_t i = 0;
@@ -126,10 +127,10 @@ const char *channel_fault(const struct channel *channel, char *out, size_t size)
         text = "no result was sent";
         break;
     case BRIG_CHANNEL_JUNK:
-        text = "what was sent as the result does not begin with its length";
+        text = "the result that was sent does not begin with its length";
         break;
     case BRIG_CHANNEL_TWICE:
-        text = "more was sent after the result; which of it is meant cannot be known";
+        text = "more was sent after the result, so it is not known which part is meant";
         break;
     case BRIG_CHANNEL_HALF:
         text = "only a part of the result was sent";
@@ -138,7 +139,7 @@ const char *channel_fault(const struct channel *channel, char *out, size_t size)
         text = "the result is not JSON";
         break;
     case BRIG_CHANNEL_NO_MEMORY:
-        text = "there was no memory to take the result";
+        text = "there was not enough memory for the result";
         break;
     case BRIG_CHANNEL_WITHHELD:
         text = "the result is withheld: looking for secrets in it took too long";

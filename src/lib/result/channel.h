@@ -1,8 +1,10 @@
-/* The result channel: the one message that a guest sends as its result, beside what it prints.
+/* SPDX-License-Identifier: MIT */
+/* The result channel: the one message that a guest sends as its result, apart from its output.
+ * Called by run.c and finish.c.
  *
- * On the wire: the length in decimal digits, a newline, that many bytes, and nothing more. Who
- * sends something else has no result: junk, a second message, half of one, or too much is each its
- * own state, and none of the bytes is used. Pure: takes bytes, touches no descriptor. */
+ * The message has the length in decimal digits, a newline, and that many bytes. Anything else is
+ * not a result: junk, a second message, a part of a message and one that is too large have a state
+ * each, and none of their bytes is used. It takes bytes and touches no file descriptor. */
 #ifndef LIB_CHANNEL_H
 #define LIB_CHANNEL_H
 
@@ -25,18 +27,20 @@ struct channel {
 void channel_init(struct channel *channel, uint64_t max);
 void channel_done(struct channel *channel);
 
-/* Returns false when nothing that follows can make a difference: stop reading. */
+/* Returns false if further bytes cannot change the state: stop reading. */
 bool channel_feed(struct channel *channel, const char *bytes, size_t len);
 
-/* Where to read the next bytes to, and how many at most: straight into the body where that is what
- * comes. NULL: into memory of the caller's, for channel_feed(). */
+/* Returns the place for the next read and its largest size, if the next bytes belong to the body;
+ * call channel_filled() after it. Returns NULL otherwise: read into a buffer and call
+ * channel_feed(). */
 char *channel_space(struct channel *channel, size_t *len);
 void channel_filled(struct channel *channel, size_t len);
 
-/* Nothing more comes: half a message is none. */
+/* Nothing more comes: a part of a message is not a result. */
 void channel_end(struct channel *channel);
 
-/* Why there is no result, as a sentence; NULL where there is one or the channel is off. */
+/* Returns the reason why there is no result, as a sentence. Returns NULL if there is one, or if the
+ * channel is off. */
 const char *channel_fault(const struct channel *channel, char *out, size_t size);
 
 #endif

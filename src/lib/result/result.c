@@ -1,4 +1,6 @@
-/* The result as JSON ("brig.result/1") and as an exit code. */
+/* SPDX-License-Identifier: MIT */
+/* Writes a result as JSON ("brig.result/1") and as an exit code. Implements brig_result_*() of
+ * brig.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 
 #define SCHEMA "brig.result/1"
 
-/* A byte of output takes at most six of JSON; the rest is small. */
+/* Added to the space that the output may take. */
 #define ROOM (1u << 20)
 
 const char *brig_status_name(enum brig_status status)
@@ -64,14 +66,16 @@ int brig_error_exit_code(const struct brig_error *error)
 
 static void add_output(struct jsonw *w, const char *name, const struct brig_output *output)
 {
-    char key[32];
-    bool utf8 = true;
-    if (output->captured)
-        jsonw_bytes(w, name, output->data, output->len, &utf8);
-    else
+    char key[32], encoding[32], text[32];
+    snprintf(encoding, sizeof encoding, "%s_encoding", name);
+    snprintf(text, sizeof text, "%s_text", name);
+    const char *const names[] = {name, encoding, text};
+    if (output->captured) {
+        jsonw_output(w, names, output->data, output->len);
+    } else {
         jsonw_null(w, name);
-    snprintf(key, sizeof key, "%s_encoding", name);
-    jsonw_text(w, key, !output->captured ? NULL : utf8 ? "utf-8" : "base64");
+        jsonw_null(w, encoding);
+    }
     snprintf(key, sizeof key, "%s_bytes", name);
     jsonw_uint(w, key, output->bytes);
     snprintf(key, sizeof key, "%s_truncated", name);
@@ -88,6 +92,14 @@ static void add_output(struct jsonw *w, const char *name, const struct brig_outp
     jsonw_uint(w, key, output->omitted);
     snprintf(key, sizeof key, "%s_omitted_at", name);
     jsonw_uint(w, key, output->omitted_at);
+}
+
+void result_add_hints(struct jsonw *w, const char *const *hints)
+{
+    jsonw_open(w, "hints", '[');
+    for (; hints && *hints; hints++)
+        jsonw_text(w, NULL, *hints);
+    jsonw_close(w, ']');
 }
 
 static void add_answer(struct jsonw *w, const struct brig_result *result)
@@ -204,7 +216,8 @@ int brig_result_json(const struct brig_result *result, char **out, size_t *len,
     size_t labels = 0;
     for (size_t i = 0; result->labels && result->labels[i]; i++)
         labels += strlen(result->labels[i]);
-    buf_init(&buf, (result->out.len + result->err.len + labels + result->output_len) * 6 + ROOM);
+    size_t bytes = result->out.len + result->err.len + labels + result->output_len;
+    buf_init(&buf, bytes * JSONW_OUTPUT_MAX + ROOM);
     jsonw_init(&w, &buf);
     jsonw_open(&w, NULL, '{');
     jsonw_text(&w, "schema", SCHEMA);
@@ -219,6 +232,7 @@ int brig_result_json(const struct brig_result *result, char **out, size_t *len,
     else
         jsonw_null(&w, "signal");
     jsonw_text(&w, "notes", result->notes);
+    result_add_hints(&w, result->hints);
     add_output(&w, "stdout", &result->out);
     add_output(&w, "stderr", &result->err);
     add_answer(&w, result);
@@ -246,6 +260,7 @@ int brig_error_json(const struct brig_error *error, char **out, size_t *len, str
     jsonw_null(&w, "exit_code");
     jsonw_null(&w, "signal");
     jsonw_text(&w, "notes", error->text);
+    result_add_hints(&w, NULL);
     add_error(&w, error);
     jsonw_close(&w, '}');
     buf_text(&buf, "\n");

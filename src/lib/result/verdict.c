@@ -1,4 +1,6 @@
-/* Verdicts and the sentences that explain them. Touches no descriptor. */
+/* SPDX-License-Identifier: MIT */
+/* Decides why a run ended, and writes the sentences that explain it. verdict.h has the
+ * interface. */
 #include "verdict.h"
 
 #include <errno.h>
@@ -11,6 +13,10 @@
 #include "base/text.h"
 #include "base/units.h"
 
+#define UNSEEN_NS UINT64_C(200000000) /* so short a run has few samples, if any */
+/* RLIMIT_NPROC is 32 above the limit; the rest are processes that ended before. */
+#define AT_THE_LIMIT 48
+
 static bool over_cpu_time(const struct facts *facts)
 {
     uint64_t used = facts->usage.cpu_user_ns + facts->usage.cpu_system_ns;
@@ -19,8 +25,8 @@ static bool over_cpu_time(const struct facts *facts)
 
 static enum brig_status status_of(const struct facts *facts)
 {
-    /* The kernel's own count of OOM kills in the run's group decides, whoever the victim was and
-     * whatever the main process returned. */
+    /* The kernel's count of OOM kills in the cgroup of the run decides, whichever process was
+     * killed, and whatever the main process returned. */
     if (facts->oom_kills != BRIG_UNKNOWN && facts->oom_kills > 0)
         return BRIG_MEMORY_LIMIT;
     switch (facts->reason) {
@@ -41,15 +47,19 @@ static enum brig_status status_of(const struct facts *facts)
     case END_NONE:
         break;
     }
+    /* The guest may have ended before the supervisor could end it; the limit decides all the
+     * same. */
     if (facts->pids_refused != BRIG_UNKNOWN && facts->pids_refused > 0 && !facts->pids_fail)
-        return BRIG_PIDS_LIMIT; /* whoever was quicker: the end of the guest, or ours */
+        return BRIG_PIDS_LIMIT;
+    if (facts->sampled && facts->pids_seen > facts->limits.pids && !facts->pids_fail)
+        return BRIG_PIDS_LIMIT;
     if (facts->output_over && !facts->truncate_output)
         return BRIG_OUTPUT_LIMIT;
     if (!facts->main_ended)
         return BRIG_ERROR;
     if (facts->code == CLD_EXITED)
         return BRIG_EXITED;
-    /* The kernel enforces the limit per process where the tree's count comes too late. */
+    /* RLIMIT_CPU ends a single process if the check of the whole tree comes too late. */
     if ((facts->status == SIGXCPU || facts->status == SIGKILL) && over_cpu_time(facts))
         return BRIG_CPU_LIMIT;
     return BRIG_SIGNALED;
@@ -81,7 +91,7 @@ static void add_duration(struct buf *out, uint64_t ns)
     buf_text(out, text);
 }
 
-/* "python3", safe to print: the guest chooses the name. */
+/* Escaped, because the guest chooses the name. */
 static void add_comm(struct buf *out, const struct facts *facts)
 {
     char name[sizeof facts->comm * 4];
@@ -97,7 +107,7 @@ static void note_memory(const struct facts *facts, struct buf *out)
     uint64_t limit = facts->limits.memory_bytes, peak = facts->usage.memory_peak_bytes;
     bool above = limit == BRIG_UNLIMITED || (!sampled && peak != BRIG_UNKNOWN && peak < limit / 2);
     if (above) {
-        buf_text(out, "Killed: the machine, or a group above, ran out of memory (");
+        buf_text(out, "Killed: the machine, or a cgroup above, ran out of memory (");
     } else {
         buf_text(out, "Killed: memory reached its ");
         add_size(out, limit);
@@ -152,7 +162,7 @@ static void note_truncated(const struct facts *facts, struct buf *out)
     buf_text(out, " were left out between its beginning and its end.");
 }
 
-/* Signals that have a likely cause worth naming. */
+/* Name the likely cause of a signal. */
 static const char *signal_hint(int signal)
 {
     switch (signal) {
@@ -205,8 +215,8 @@ static void note_exited(const struct facts *facts, struct buf *out)
                    (unsigned long long)facts->limits.pids);
 }
 
-/* It ended by itself before a sample saw that it was over; the kernel remembers how large it was.
- */
+/* Did the run end before a sample saw that it exceeded the limit? The kernel records the peak of
+ * each process. */
 static bool was_over_unseen(const struct facts *facts, const struct verdict *verdict)
 {
     uint64_t peak = facts->usage.memory_peak_bytes;
@@ -221,6 +231,27 @@ static void note_unseen(const struct facts *facts, struct buf *out)
     buf_text(out, ", over its limit of ");
     add_size(out, facts->limits.memory_bytes);
     buf_text(out, ", between two samples: without a cgroup the limit is kept by sampling.");
+}
+
+/* The kernel leaves no trace of forks that it refuses by RLIMIT_NPROC. This is a guess: the run
+ * failed and made more processes than it may have at once; and it was too short to be sampled, or a
+ * sample saw half of the limit, or it made about as many as RLIMIT_NPROC allows. */
+static bool may_have_reached_pids(const struct facts *facts)
+{
+    bool failed = facts->main_ended && (facts->code != CLD_EXITED || facts->status != 0);
+    bool unseen = facts->usage.wall_ns < UNSEEN_NS || facts->pids_seen >= facts->limits.pids / 2 ||
+                  facts->pids_made <= facts->limits.pids + AT_THE_LIMIT;
+    return facts->sampled && failed && unseen && facts->limits.pids != BRIG_UNLIMITED &&
+           facts->pids_made > facts->limits.pids;
+}
+
+static void note_pids_guess(const struct facts *facts, struct buf *out)
+{
+    buf_printf(
+        out,
+        " It may have reached its limit of %llu processes and threads between two samples: it "
+        "made %llu in all. This is a guess; without a cgroup refused forks are not counted.",
+        (unsigned long long)facts->limits.pids, (unsigned long long)facts->pids_made);
 }
 
 void verdict_notes(const struct facts *facts, const struct verdict *verdict, struct buf *out)
@@ -243,7 +274,7 @@ void verdict_notes(const struct facts *facts, const struct verdict *verdict, str
     case BRIG_CPU_LIMIT:
         buf_text(out, "Killed: its processes used ");
         add_duration(out, facts->usage.cpu_user_ns + facts->usage.cpu_system_ns);
-        buf_text(out, " of processor time, the limit is ");
+        buf_text(out, " of CPU time, the limit is ");
         add_duration(out, facts->limits.cpu_time_ns);
         buf_text(out, ". Raise --cpu-time.");
         break;
@@ -257,8 +288,8 @@ void verdict_notes(const struct facts *facts, const struct verdict *verdict, str
         note_exited(facts, out);
         break;
     case BRIG_ERROR:
-        buf_text(out, "brig's init was killed before the command ended: how that ended is not "
-                      "known.");
+        buf_text(out, "brig's init was killed before the command ended; how the command "
+                      "ended is not known.");
         break;
     }
     if (facts->truncate_output && facts->output_over) {
@@ -268,14 +299,17 @@ void verdict_notes(const struct facts *facts, const struct verdict *verdict, str
     }
     if (was_over_unseen(facts, verdict))
         note_unseen(facts, out);
+    bool own_end = verdict->status == BRIG_EXITED || verdict->status == BRIG_SIGNALED;
+    if (own_end && may_have_reached_pids(facts))
+        note_pids_guess(facts, out);
     for (size_t i = 0; i < 2; i++) {
-        /* A reader that has enough goes away; that is nothing to speak of. */
+        /* EPIPE is not worth a note: a reader that has read enough goes away. */
         if (facts->sink_errors[i] && facts->sink_errors[i] != EPIPE)
             buf_printf(out, " Its %s could not be delivered: %s.", i ? "stderr" : "stdout",
                        error_text(facts->sink_errors[i]));
     }
     if (facts->left_files)
-        buf_text(out, " Its temporary folder could not be removed; the next run tries again.");
+        buf_text(out, " Its temporary directory could not be removed; the next run tries again.");
     if (facts->stuck)
         buf_text(out, " Some of its processes did not end on SIGKILL in time; they may be stuck in "
                       "the kernel.");

@@ -1,11 +1,13 @@
-/* Why a run ended: a pure function of what was seen. */
+/* SPDX-License-Identifier: MIT */
+/* Decides why a run ended, from the recorded facts alone. Called by finish.c; touches no file
+ * descriptor. */
 #ifndef LIB_VERDICT_H
 #define LIB_VERDICT_H
 
 #include "base/buf.h"
 #include "brig.h"
 
-/* Why brig itself ended the run. */
+/* The reason for which brig itself ended the run. */
 enum end_reason {
     END_NONE,
     END_TIMEOUT,
@@ -13,29 +15,31 @@ enum end_reason {
     END_OUTPUT,
     END_PIDS,
     END_CPU,
-    END_MEMORY,      /* by sampling; by the kernel it shows in oom_kills */
-    END_READER_GONE, /* nobody reads the output any more */
+    END_MEMORY,      /* found by sampling; a kill by the kernel shows in oom_kills */
+    END_READER_GONE, /* the reader of the output is gone */
 };
 
 struct facts {
-    bool main_ended; /* its end was reported by init */
+    bool main_ended; /* init reported its end */
     int code;        /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
     int status;      /* exit code or signal */
     int pid;
-    char comm[16]; /* of a main process that was killed */
+    char comm[16]; /* name of the main process, if it was killed */
     enum end_reason reason;
-    const char *why;       /* of END_CANCELLED, or NULL */
-    uint64_t oom_kills;    /* of this run's own group; BRIG_UNKNOWN */
-    uint64_t pids_refused; /* forks; BRIG_UNKNOWN */
-    bool pids_fail;        /* a refused fork is the guest's own business */
-    uint64_t pids_seen;    /* END_PIDS by sampling: how many there were */
-    bool output_over;      /* bytes were dropped */
+    const char *why;       /* of END_CANCELLED and END_READER_GONE, or NULL */
+    uint64_t oom_kills;    /* in this run's own cgroup; or BRIG_UNKNOWN */
+    uint64_t pids_refused; /* refused forks; or BRIG_UNKNOWN */
+    bool pids_fail;        /* a refused fork does not end the run */
+    uint64_t pids_seen;    /* without a cgroup: the most processes seen at once */
+    /* Without a cgroup: the number of processes started in all; 0 if it is not known. */
+    uint64_t pids_made;
+    bool output_over; /* bytes were dropped */
     uint64_t output_omitted;
     int sink_errors[2]; /* errno of a sink that failed: stdout, stderr */
     bool truncate_output;
-    bool sampled;    /* without a cgroup: memory and processes were looked at now and then */
-    bool left_files; /* its folder on disk could not be removed */
-    bool stuck;      /* SIGKILL was sent and not all of it ended within the time for that */
+    bool sampled;    /* without a cgroup: memory and processes were sampled */
+    bool left_files; /* its scratch directory could not be removed */
+    bool stuck;      /* some processes did not end in time after SIGKILL */
     struct brig_usage usage;
     struct brig_limits limits;
 };
@@ -48,7 +52,7 @@ struct verdict {
 
 struct verdict verdict_of(const struct facts *facts);
 
-/* One or two sentences for a person; nothing after a clean exit. */
+/* Write one or two sentences for a person; nothing after a clean exit. */
 void verdict_notes(const struct facts *facts, const struct verdict *verdict, struct buf *out);
 
 #endif

@@ -1,5 +1,7 @@
-/* Ending a run. SIGTERM goes through init, which can name every process of the tree without a
- * chance of hitting another one; SIGKILL through init and the group. */
+/* SPDX-License-Identifier: MIT */
+/* Ends the process tree of a run; called by run.c and watch.c. SIGTERM goes through init, which can
+ * signal every process of the tree without hitting an unrelated one. SIGKILL goes through init and
+ * the cgroup. Nothing here waits for a process to end. */
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -8,7 +10,7 @@
 #include "base/clock.h"
 #include "run.h"
 
-/* How long the kernel may take to end what SIGKILL was sent to, before init itself is killed. */
+/* The time that the kernel has to end the processes after SIGKILL, before init itself is killed. */
 #define GIVE_UP_AFTER (5 * NS_PER_S)
 
 static void tell_init(struct brig_run *run, char command)
@@ -16,7 +18,7 @@ static void tell_init(struct brig_run *run, char command)
     send(run->spawned.control, &command, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* A guest of the same user may have stopped init. */
+/* A guest of the same user may have stopped init with SIGSTOP. */
 void ending_wake(const struct brig_run *run)
 {
     syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGCONT, NULL, 0);
@@ -28,7 +30,8 @@ static void note_reason(struct brig_run *run, enum end_reason reason)
         [END_TIMEOUT] = "timeout", [END_OUTPUT] = "output", [END_PIDS] = "pids",
         [END_CPU] = "cpu_time",    [END_MEMORY] = "memory",
     };
-    /* A reason that comes after the main process has ended by itself is not why it ended. */
+    /* A limit that is exceeded after the main process ended by itself is not the reason for its
+     * end. */
     if (run->facts.reason != END_NONE || run->facts.main_ended || reason == END_NONE)
         return;
     run->facts.reason = reason;
@@ -42,9 +45,26 @@ void ending_terminate(struct brig_run *run, enum end_reason reason)
         return;
     note_reason(run, reason);
     run->phase = PHASE_TERMINATING;
-    run->kill_at = clock_now() + run->plan.limits.kill_after_ns;
+    run->clocks.kill_at = clock_now() + run->plan.limits.kill_after_ns;
     ending_wake(run);
     tell_init(run, INIT_TERMINATE);
+}
+
+void ending_expired(struct brig_run *run)
+{
+    note_reason(run, END_TIMEOUT);
+}
+
+/* These two functions make one system call and nothing else, because programs call them in signal
+ * handlers. */
+void brig_run_pause(struct brig_run *run)
+{
+    tell_init(run, INIT_STOP);
+}
+
+void brig_run_resume(struct brig_run *run)
+{
+    tell_init(run, INIT_CONTINUE);
 }
 
 void ending_main_gone(struct brig_run *run)
@@ -52,8 +72,8 @@ void ending_main_gone(struct brig_run *run)
     if (run->phase >= PHASE_KILLING)
         return;
     run->phase = PHASE_KILLING;
-    run->kill_at = NEVER;
-    run->give_up_at = clock_now() + GIVE_UP_AFTER;
+    run->clocks.kill_at = NEVER;
+    run->clocks.give_up_at = clock_now() + GIVE_UP_AFTER;
 }
 
 void ending_kill(struct brig_run *run, enum end_reason reason)
@@ -62,17 +82,17 @@ void ending_kill(struct brig_run *run, enum end_reason reason)
         return;
     note_reason(run, reason);
     run->phase = PHASE_KILLING;
-    run->kill_at = NEVER;
-    run->give_up_at = clock_now() + GIVE_UP_AFTER;
+    run->clocks.kill_at = NEVER;
+    run->clocks.give_up_at = clock_now() + GIVE_UP_AFTER;
     ending_wake(run);
     tell_init(run, INIT_KILL);
     group_kill(&run->spawned.group);
-    ending_wake(run); /* now that who stopped it may be dead */
+    ending_wake(run); /* the process that stopped init may be dead now */
 }
 
 void ending_give_up(struct brig_run *run)
 {
-    run->give_up_at = NEVER;
+    run->clocks.give_up_at = NEVER;
     run->facts.stuck = true;
     group_kill(&run->spawned.group);
     syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGKILL, NULL, 0);

@@ -1,4 +1,6 @@
-/* From what was seen to the result. */
+/* SPDX-License-Identifier: MIT */
+/* Builds the result of a run from the recorded facts: usage, verdict, notes, hints and the guest's
+ * answer. Called by run.c at the end of a run; only run_control.c calls finish_group() earlier. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,41 +10,44 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/jsonscan.h"
+#include "lib/plan/hints.h"
 #include "lib/redact/redact_json.h"
 #include "run.h"
 
 #define NOTES_MAX 4096
 
-/* Of a result that the guest sends: it becomes part of others, which have to be JSON again. */
+/* The greatest nesting depth of a result that the guest sends. The result is embedded in other JSON
+ * documents, which must stay within JSONSCAN_DEPTH_MAX. */
 #define DEPTH_MAX (JSONSCAN_DEPTH_MAX - 16)
 
-#define BLOCK 512 /* the unit of ru_inblock, whatever the device's is */
+#define BLOCK 512 /* the unit of ru_inblock on every device */
 
 static void fill_usage(struct brig_run *run, const struct group_counters *counters, uint64_t now)
 {
     struct brig_usage *usage = &run->facts.usage;
-    const struct init_report *gone = &run->gone;
-    bool told = run->tree_gone;
+    const struct init_report *gone = &run->seen.gone;
+    bool told = run->seen.tree_gone;
     *usage = (struct brig_usage){
-        .wall_ns = now - run->started,
-        .cpu_user_ns = told ? gone->user_us * 1000 : run->sampled_user,
-        .cpu_system_ns = told ? gone->system_us * 1000 : run->sampled_system,
+        .wall_ns = now - run->clocks.started,
+        .cpu_user_ns = told ? gone->user_us * 1000 : run->seen.sampled_user,
+        .cpu_system_ns = told ? gone->system_us * 1000 : run->seen.sampled_system,
         .memory_peak_bytes = counters->memory_peak,
         .pids_peak = counters->pids_peak,
         .read_bytes = told ? gone->blocks_in * BLOCK : BRIG_UNKNOWN,
         .write_bytes = told ? gone->blocks_out * BLOCK : BRIG_UNKNOWN,
     };
-    /* The group counts what no parent waited for as well. */
+    /* The cgroup also counts the CPU time of processes that no parent waited for. */
     if (counters->cpu_user_ns != BRIG_UNKNOWN && counters->cpu_system_ns != BRIG_UNKNOWN) {
         usage->cpu_user_ns = counters->cpu_user_ns;
         usage->cpu_system_ns = counters->cpu_system_ns;
     }
     if (run->plan.use_group)
         return;
-    /* The largest process is a floor for the tree's peak, which the samples may have missed. */
+    /* The samples may have missed the peak of the tree; the largest process is a lower bound for
+     * it. */
     uint64_t largest = told ? gone->max_rss_kib * 1024 : 0;
-    usage->memory_peak_bytes = run->peak_memory > largest ? run->peak_memory : largest;
-    usage->pids_peak = run->peak_pids ? run->peak_pids : BRIG_UNKNOWN;
+    usage->memory_peak_bytes = run->seen.peak_memory > largest ? run->seen.peak_memory : largest;
+    usage->pids_peak = run->seen.peak_pids ? run->seen.peak_pids : BRIG_UNKNOWN;
 }
 
 static struct brig_output output_of(const struct pump_stream *s)
@@ -63,13 +68,13 @@ static struct brig_output output_of(const struct pump_stream *s)
 static void reap_init(struct brig_run *run)
 {
     siginfo_t info;
-    /* ECHILD is fine: the host may ignore SIGCHLD, or wait for any child. */
+    /* ECHILD is no error: the host may ignore SIGCHLD, or wait for any child. */
     while (waitid(P_PIDFD, (id_t)run->spawned.pidfd, &info, WEXITED | __WALL) < 0 &&
            errno == EINTR) {
     }
 }
 
-/* A pattern of the caller's that had to be stopped: nothing is shown since then. */
+/* A pattern of the caller that exceeded its time: the redactor shows nothing after that point. */
 static void add_withheld(const struct brig_run *run, struct buf *notes)
 {
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
@@ -88,13 +93,27 @@ static void make_notes(struct brig_run *run, const struct verdict *verdict)
     verdict_notes(&run->facts, verdict, &notes);
     add_withheld(run, &notes);
     if (notes.len)
-        run->notes = buf_take(&notes, NULL);
+        run->report.notes = buf_take(&notes, NULL);
     buf_done(&notes);
-    if (run->notes && run->plan.rules) {
-        char *plain = run->notes;
-        run->notes = redact_copy(run->plan.rules, plain);
+    if (run->report.notes && run->plan.rules) {
+        char *plain = run->report.notes;
+        run->report.notes = redact_copy(run->plan.rules, plain);
         free(plain);
     }
+}
+
+/* Add hints about the likely cause of the failure, only if the command failed. */
+static void make_hints(struct brig_run *run, const struct verdict *verdict)
+{
+    struct strings found = {0};
+    bool failed =
+        verdict->status == BRIG_EXITED ? verdict->exit_code != 0 : verdict->status == BRIG_SIGNALED;
+    if (!failed)
+        return;
+    hints_of_failure(&found, &run->plan, run->seen.no_routes, run->seen.no_ports);
+    for (size_t i = 0; i < found.count && run->report.hints.count < BRIG_HINTS_MAX; i++)
+        hints_add(&run->report.hints, run->plan.rules, found.items[i]);
+    strings_done(&found);
 }
 
 static void hide_in_answer(struct brig_run *run, struct brig_result *result)
@@ -104,9 +123,10 @@ static void hide_in_answer(struct brig_run *run, struct brig_result *result)
     uint64_t found = 0;
     buf_init(&shown, channel->body.len * 4 + (1u << 20));
     int ret = redact_json(run->plan.rules, channel->body.data, channel->body.len, &shown, &found);
-    if (ret < 0) { /* what cannot be looked at is not shown */
+    if (ret < 0) { /* bytes that cannot be searched for secrets are not shown */
         channel->state = ret == -ETIMEDOUT ? BRIG_CHANNEL_WITHHELD : BRIG_CHANNEL_NO_MEMORY;
-        result->output_fault = channel_fault(channel, run->output_fault, sizeof run->output_fault);
+        result->output_fault =
+            channel_fault(channel, run->report.output_fault, sizeof run->report.output_fault);
     } else if (found) {
         buf_done(&channel->body);
         channel->body = shown;
@@ -117,7 +137,7 @@ static void hide_in_answer(struct brig_run *run, struct brig_result *result)
 
 void finish_answer(struct brig_run *run)
 {
-    struct brig_result *result = &run->result;
+    struct brig_result *result = &run->report.result;
     struct channel *channel = &run->channel;
     struct jsonscan scan;
     bool sent = channel->state == BRIG_CHANNEL_SENT && channel->body.len;
@@ -129,13 +149,14 @@ void finish_answer(struct brig_run *run)
     }
     if (sent && !json) {
         channel->state = BRIG_CHANNEL_NOT_JSON;
-        snprintf(run->output_fault, sizeof run->output_fault,
+        snprintf(run->report.output_fault, sizeof run->report.output_fault,
                  "the result is not JSON: byte %zu: %s", scan.where, scan.why);
-        result->output_fault = run->output_fault;
+        result->output_fault = run->report.output_fault;
     } else {
-        result->output_fault = channel_fault(channel, run->output_fault, sizeof run->output_fault);
+        result->output_fault =
+            channel_fault(channel, run->report.output_fault, sizeof run->report.output_fault);
     }
-    if (channel->state == BRIG_CHANNEL_SENT && channel->body.len && run->plan.rules)
+    if (channel->state == BRIG_CHANNEL_SENT && channel->body.len && run->plan.redacts)
         hide_in_answer(run, result);
     result->channel = channel->state;
     if (channel->state == BRIG_CHANNEL_SENT) {
@@ -149,15 +170,15 @@ void finish_group(struct brig_run *run)
     if (run->settled)
         return;
     run->settled = true;
-    if (!run->counted)
-        group_read_final(&run->spawned.group, &run->counters);
+    if (!run->seen.counted)
+        group_read_final(&run->spawned.group, &run->seen.counters);
     if (run->deferred)
         return;
     if (group_remove(&run->spawned.group) < 0)
         run->facts.stuck = true;
 }
 
-/* What the caller has been given stays what it is. */
+/* Keep the answer that brig_run_answer() has already given to the caller. */
 static void keep_answer(struct brig_result *result, const struct brig_result *given)
 {
     result->output = given->output;
@@ -168,17 +189,18 @@ static void keep_answer(struct brig_result *result, const struct brig_result *gi
 
 void finish_run(struct brig_run *run)
 {
-    struct brig_result *result = &run->result;
+    struct brig_result *result = &run->report.result;
     struct facts *facts = &run->facts;
     uint64_t now = clock_now();
-    run_reap_holder(run);
-    if (!run->deferred || run->init_gone)
+    run_reap_helper(run);
+    if (!run->deferred || run->seen.init_gone)
         reap_init(run);
     finish_group(run);
     facts->sampled = !run->plan.use_group;
+    facts->pids_seen = run->seen.peak_pids;
     facts->left_files = spawn_clear(&run->spawned) < 0;
-    facts->oom_kills = run->counters.oom_kills;
-    facts->pids_refused = run->plan.use_group ? run->pids_refused : BRIG_UNKNOWN;
+    facts->oom_kills = run->seen.counters.oom_kills;
+    facts->pids_refused = run->plan.use_group ? run->seen.pids_refused : BRIG_UNKNOWN;
     facts->pids_fail = run->plan.pids_fail;
     facts->limits = run->plan.limits;
     facts->truncate_output = run->plan.truncate_output;
@@ -187,23 +209,25 @@ void finish_run(struct brig_run *run)
         run->pump.streams[BRIG_STDOUT].omitted + run->pump.streams[BRIG_STDERR].omitted;
     facts->sink_errors[0] = run->pump.streams[BRIG_STDOUT].broken;
     facts->sink_errors[1] = run->pump.streams[BRIG_STDERR].broken;
-    fill_usage(run, &run->counters, now);
+    fill_usage(run, &run->seen.counters, now);
     struct verdict verdict = verdict_of(facts);
     const struct brig_result given = *result;
     make_notes(run, &verdict);
+    make_hints(run, &verdict);
     *result = (struct brig_result){
-        .id = run->id,
+        .id = run->report.id,
         .status = verdict.status,
         .exit_code = verdict.exit_code,
         .signal = verdict.signal,
-        .notes = run->notes,
+        .notes = run->report.notes,
+        .hints = run_hints(run),
         .out = output_of(&run->pump.streams[BRIG_STDOUT]),
         .err = output_of(&run->pump.streams[BRIG_STDERR]),
         .usage = facts->usage,
         .limits = run->plan.limits,
         .isolation = {run->plan.tier, run->plan.layers, run->plan.layer_count, run->warm},
-        .started_at_ns = run->started_at,
-        .finished_at_ns = run->started_at + (int64_t)(now - run->started),
+        .started_at_ns = run->clocks.started_at,
+        .finished_at_ns = run->clocks.started_at + (int64_t)(now - run->clocks.started),
         .labels = (const char *const *)run->plan.labels.items,
     };
     if (run->answered)
@@ -211,8 +235,9 @@ void finish_run(struct brig_run *run)
     else
         finish_answer(run);
     if (verdict.status == BRIG_ERROR) {
-        error_system(&run->error, "run", ECHILD, "%s", run->notes ? run->notes : "init was killed");
-        result->error = &run->error;
+        error_system(&run->report.error, "run", ECHILD, "%s",
+                     run->report.notes ? run->report.notes : "init was killed");
+        result->error = &run->report.error;
     }
     run->phase = PHASE_OVER;
     if (verdict.status == BRIG_MEMORY_LIMIT && facts->reason != END_MEMORY && !run->told_memory)

@@ -1,4 +1,5 @@
-/* The pump. */
+/* SPDX-License-Identifier: MIT */
+/* Implements the pump: reading, the budget, redaction and delivery. pump.h has the interface. */
 #include "pump.h"
 
 #include <errno.h>
@@ -14,20 +15,19 @@
 
 #define STAGE "output"
 
-/* What a redactor may give at once: what it held, and what it was fed, each byte of which may have
- * become the name of a secret. */
+/* The most that a redactor may return at once: the bytes that it held and the bytes that it was
+ * fed, each of which may have become the name of a secret. */
 #define QUEUE_MAX (16u << 20)
 
-/* A guest that has this much waiting writes faster than it is read: what a pipe of 64 KiB holds at
- * least when it is full, since a page of it is not filled by a write that does not fit what is left
- * of it. */
+/* A guest with this much waiting writes faster than the supervisor reads. A full pipe of 64 KiB
+ * holds at least this much: a write that does not fit the rest of a page begins a new page. */
 #define BULK_FROM (PUMP_CHUNK / 2)
 
-/* What is read at once for the redactor when much comes: more of it would not stay in a cache, less
- * would wake the guest and the reader more often. */
+/* The size of a read for the redactor when there is much output. A larger one would not stay in the
+ * CPU's cache; a smaller one would wake the guest and the reader more often. */
 #define WIDE (2 * PUMP_CHUNK)
 
-#define NAME_MAX_LEN 51 /* [redacted:NAME], with a name of a pattern's */
+#define NAME_MAX_LEN 51 /* [redacted:NAME], with the name of a pattern */
 _Static_assert((WIDE + REDACT_HOLD) * NAME_MAX_LEN <= QUEUE_MAX, "a queue holds what is read");
 
 static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uint64_t budget,
@@ -35,14 +35,14 @@ static int init_stream(struct pump_stream *s, struct spec_sink sink, int fd, uin
 {
     s->fd = fd;
     s->sink = sink.kind;
-    s->outlet.fd = -1;
+    s->writer.fd = -1;
     s->chunk = chunk_new(PUMP_CHUNK, &s->memory);
     if (!s->chunk)
         return error_memory(err, STAGE);
     buf_init(&s->capture, sink.kind == BRIG_SINK_CAPTURE ? (size_t)budget : 0);
     if (sink.kind != BRIG_SINK_PASS)
         return 0;
-    int ret = outlet_open(&s->outlet, sink.fd);
+    int ret = writer_open(&s->writer, sink.fd);
     if (ret < 0)
         return error_system(err, STAGE, -ret, "cannot write to descriptor %d: %s", sink.fd,
                             error_text(-ret));
@@ -53,7 +53,7 @@ int pump_init(struct pump *pump, const struct spec_sink sinks[3], const int fds[
               bool truncate, struct brig_error *err)
 {
     *pump = (struct pump){.truncate = truncate, .left = truncate ? budget / 2 : budget};
-    pump->streams[BRIG_STDOUT].outlet.fd = pump->streams[BRIG_STDERR].outlet.fd = -1;
+    pump->streams[BRIG_STDOUT].writer.fd = pump->streams[BRIG_STDERR].writer.fd = -1;
     int ret = 0;
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR && ret == 0; i++)
         ret = init_stream(&pump->streams[i], sinks[i], fds[i], budget, err);
@@ -77,7 +77,7 @@ void pump_done(struct pump *pump)
 {
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
         struct pump_stream *s = &pump->streams[i];
-        outlet_close(&s->outlet);
+        writer_close(&s->writer);
         free(s->memory);
         free(s->wide_memory);
         redactor_free(s->redactor);
@@ -86,10 +86,10 @@ void pump_done(struct pump *pump)
     }
     tail_done(&pump->tail);
     *pump = (struct pump){0};
-    pump->streams[BRIG_STDOUT].outlet.fd = pump->streams[BRIG_STDERR].outlet.fd = -1;
+    pump->streams[BRIG_STDOUT].writer.fd = pump->streams[BRIG_STDERR].writer.fd = -1;
 }
 
-/* Bytes that nobody will see. Where the first of them were is where they are missing. */
+/* Count bytes that are not delivered. omitted_at is the position of the first of them. */
 static void omit(struct pump_stream *s, uint64_t len)
 {
     if (!s->omitted)
@@ -97,7 +97,8 @@ static void omit(struct pump_stream *s, uint64_t len)
     s->omitted += len;
 }
 
-/* Give out whole characters: hold the beginning of a cut one back, in front of the next chunk. */
+/* Set the event to whole characters: carry the beginning of a cut character over to the next
+ * chunk. */
 static void make_event(struct pump_stream *s, size_t len)
 {
     const unsigned char *start = s->chunk - s->carry;
@@ -108,7 +109,7 @@ static void make_event(struct pump_stream *s, size_t len)
     s->carry = cut;
 }
 
-/* The bytes held back move in front of the chunk before the chunk is read over. */
+/* Move the carried bytes in front of the chunk before the chunk is overwritten. */
 static void settle_carry(struct pump_stream *s)
 {
     if (s->event && s->carry)
@@ -138,12 +139,18 @@ void pump_drop_pending(struct pump *pump, int stream)
     s->queue_at = s->queue.len;
 }
 
-void pump_drop_unread(struct pump *pump, int stream, int left)
+/* Omit the bytes that the redactor still holds; it will not decide about them any more. */
+static void drop_held(struct pump_stream *s)
 {
-    struct pump_stream *s = &pump->streams[stream];
     if (s->redactor && !s->redacted)
         omit(s, redactor_held(s->redactor));
     s->redacted = true;
+}
+
+void pump_drop_unread(struct pump *pump, int stream, int left)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    drop_held(s);
     if (s->fd >= 0 && left > 0)
         omit(s, (uint64_t)left);
 }
@@ -158,7 +165,7 @@ bool pump_flush(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
     while (s->pending) {
-        ssize_t n = outlet_write(&s->outlet, s->pending_at, s->pending);
+        ssize_t n = writer_write(&s->writer, s->pending_at, s->pending);
         if (n == -EAGAIN)
             return false;
         if (n < 0) {
@@ -169,12 +176,12 @@ bool pump_flush(struct pump *pump, int stream)
         s->pending_at += n;
         s->pending -= (size_t)n;
     }
-    s->full = false; /* who reads next finds out */
+    s->full = false; /* the next read finds out whether the writer is still full */
     return true;
 }
 
-/* These bytes, of the chunk or the queue, are within the budget; of the chunk, if they are watched.
- */
+/* Deliver bytes of the chunk or the queue that were counted against the budget. If the run is
+ * watched, they must be in the chunk. */
 static void deliver(struct pump *pump, int stream, const unsigned char *bytes, size_t len)
 {
     struct pump_stream *s = &pump->streams[stream];
@@ -187,7 +194,7 @@ static void deliver(struct pump *pump, int stream, const unsigned char *bytes, s
     s->bytes += len;
     if (s->sink == BRIG_SINK_CAPTURE) {
         buf_add(&s->capture, bytes, len);
-        if (s->capture.failed) { /* no memory: what cannot be kept is counted as left out */
+        if (s->capture.failed) { /* out of memory: count the bytes as omitted */
             s->broken = s->capture.failed;
             s->bytes -= len;
             omit(s, len);
@@ -203,8 +210,8 @@ static void deliver(struct pump *pump, int stream, const unsigned char *bytes, s
         make_event(s, len);
 }
 
-/* The longest character but one byte: a part of one that may not fit the budget is kept back until
- * the rest of it has come. */
+/* The longest incomplete character. A part of a character that may not fit the budget is held back
+ * until the rest of it has come. */
 #define PART_MAX 3
 
 static void hold(struct pump *pump, struct pump_stream *s, const unsigned char *part, size_t len)
@@ -234,19 +241,19 @@ static void account(struct pump *pump, int stream, size_t len)
     }
 }
 
-/* A pipe takes 64 KiB; with more, a guest that writes much is waited for less often, and so is its
- * reader. */
+/* A pipe has 64 KiB by default. With a larger one, a guest that writes much and its reader wait for
+ * each other less often. */
 static void enlarge(struct pump_stream *s)
 {
     s->bulk = true;
-    fcntl(s->fd, F_SETPIPE_SZ, PUMP_BULK); /* refused to a user who has many: then it stays */
+    fcntl(s->fd, F_SETPIPE_SZ, PUMP_BULK); /* may fail for a user with many pipes */
     if (s->sink == BRIG_SINK_PASS)
-        outlet_enlarge(&s->outlet, PUMP_BULK);
+        writer_enlarge(&s->writer, PUMP_BULK);
     if (s->rules)
-        s->wide = chunk_new(WIDE, &s->wide_memory); /* without memory it goes in chunks as before */
+        s->wide = chunk_new(WIDE, &s->wide_memory); /* if NULL, the chunk is used as before */
 }
 
-/* Into the ring of last bytes, when the first half of the budget is used up. */
+/* Read into the ring of last bytes, once the first half of the budget is used up. */
 static ssize_t move_to_tail(struct pump *pump, int stream)
 {
     size_t room;
@@ -265,18 +272,19 @@ static ssize_t move_to_capture(struct pump_stream *s)
     return n;
 }
 
-/* From pipe to pipe. What a full sink does not take stays in the guest's pipe. */
-static ssize_t move_to_outlet(struct pump_stream *s)
+/* Splice from pipe to pipe. Bytes that a full sink does not take stay in the guest's pipe. */
+static ssize_t move_to_writer(struct pump_stream *s)
 {
     int left = 0;
-    ssize_t n = outlet_splice(&s->outlet, s->fd, PUMP_BULK);
+    ssize_t n = writer_splice(&s->writer, s->fd, PUMP_BULK);
     bool stopped = n == -EAGAIN || (n > 0 && n < (ssize_t)PUMP_BULK);
-    s->full = stopped && outlet_can_wait(&s->outlet) && ioctl(s->fd, FIONREAD, &left) == 0 && left;
+    s->full = stopped && writer_can_wait(&s->writer) && ioctl(s->fd, FIONREAD, &left) == 0 && left;
     return n;
 }
 
-/* What is far from the end of the budget and of nobody's interest need not go through the chunk.
- * PUMP_EMPTY if it has to be read as always, whatever the reason is: reading tells. */
+/* Move output past the chunk: allowed far from the end of the budget, if nothing has to look at the
+ * bytes. Returns PUMP_EMPTY if the output must be read through the chunk, for whatever reason; the
+ * read then finds the reason. */
 static enum pump_state move_bulk(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
@@ -290,7 +298,7 @@ static enum pump_state move_bulk(struct pump *pump, int stream)
     else if (s->sink == BRIG_SINK_CAPTURE)
         n = move_to_capture(s);
     else if (s->sink == BRIG_SINK_PASS)
-        n = move_to_outlet(s);
+        n = move_to_writer(s);
     if (n <= 0)
         return s->full ? PUMP_BLOCKED : PUMP_EMPTY;
     s->read_len = (size_t)n;
@@ -302,10 +310,14 @@ static enum pump_state move_bulk(struct pump *pump, int stream)
 
 /* ---- hiding secrets ------------------------------------------------------------------------ */
 
+static bool has_queue(const struct pump_stream *s)
+{
+    return s->queue_at < s->queue.len;
+}
+
 bool pump_has_more(const struct pump *pump, int stream)
 {
-    const struct pump_stream *s = &pump->streams[stream];
-    return s->queue_at < s->queue.len;
+    return has_queue(&pump->streams[stream]);
 }
 
 bool pump_is_done(const struct pump *pump, int stream)
@@ -314,8 +326,9 @@ bool pump_is_done(const struct pump *pump, int stream)
     return s->fd < 0 && (!s->rules || s->broken || (s->redacted && !pump_has_more(pump, stream)));
 }
 
-/* Read some, or end the redactor where there is nothing more, so that the queue has what may be
- * shown of it: nothing, perhaps, since what comes next decides. */
+/* Read from the guest, or end the redactor at the end of the stream, and fill the queue with the
+ * bytes that may be shown. The queue may stay empty, since later bytes decide about the held
+ * ones. */
 static enum pump_state fill_queue(struct pump_stream *s)
 {
     unsigned char *into = s->wide ? s->wide : s->chunk;
@@ -344,7 +357,40 @@ static enum pump_state fill_queue(struct pump_stream *s)
     return PUMP_MOVED;
 }
 
-/* All of it at once, where nobody looks at it and the budget is far from its end. */
+/* Count hidden bytes against the budget as well; without this, a guest could write an endless
+ * secret for ever. A run that truncates its output reads on in any case. */
+static void count_swallowed(struct pump *pump, struct pump_stream *s)
+{
+    uint64_t all = s->redactor ? redactor_swallowed(s->redactor) : 0;
+    uint64_t more = all > s->swallowed ? all - s->swallowed : 0;
+    if (pump->truncate || pump->left == BRIG_UNLIMITED || more == 0 || has_queue(s))
+        return;
+    s->swallowed = all;
+    if (more <= pump->left) {
+        pump->left -= more;
+        return;
+    }
+    pump->over = true;
+    omit(s, more - pump->left);
+    pump->left = 0;
+}
+
+/* Read and omit, so that the guest can end. */
+static enum pump_state read_and_omit(struct pump_stream *s)
+{
+    ssize_t n = s->fd >= 0 ? read(s->fd, s->chunk, PUMP_CHUNK) : 0;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return PUMP_EMPTY;
+    if (n <= 0) {
+        drop_held(s);
+        return PUMP_ENDED;
+    }
+    s->read_len = (size_t)n;
+    omit(s, (uint64_t)n);
+    return PUMP_MOVED;
+}
+
+/* Deliver the whole queue at once, if the run is not watched and the end of the budget is far. */
 static bool deliver_queue(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
@@ -358,24 +404,34 @@ static bool deliver_queue(struct pump *pump, int stream)
     return true;
 }
 
-static enum pump_state read_redacted(struct pump *pump, int stream)
+/* Deliver as much of the queue as fits a chunk. */
+static void take_queue(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
-    s->read_len = 0;
-    if (!pump_has_more(pump, stream)) {
-        enum pump_state state = fill_queue(s);
-        if (state != PUMP_MOVED)
-            return state;
-    }
     size_t held = s->held_len, room = PUMP_CHUNK - s->carry - held;
     size_t take = s->queue.len - s->queue_at < room ? s->queue.len - s->queue_at : room;
     if (take == 0 || deliver_queue(pump, stream))
-        return PUMP_MOVED;
+        return;
     memcpy(s->chunk, s->held, held);
     memcpy(s->chunk + held, s->queue.data + s->queue_at, take);
     s->held_len = 0;
     s->queue_at += take;
     account(pump, stream, held + take);
+}
+
+static enum pump_state read_redacted(struct pump *pump, int stream)
+{
+    struct pump_stream *s = &pump->streams[stream];
+    s->read_len = 0;
+    if (!has_queue(s) && pump->over && !pump->truncate)
+        return read_and_omit(s);
+    if (!has_queue(s)) {
+        enum pump_state state = fill_queue(s);
+        if (state != PUMP_MOVED)
+            return state;
+    }
+    take_queue(pump, stream);
+    count_swallowed(pump, s);
     return PUMP_MOVED;
 }
 
@@ -408,7 +464,7 @@ enum pump_state pump_read(struct pump *pump, int stream)
     return PUMP_MOVED;
 }
 
-/* What was held, now that nothing comes after it. */
+/* Deliver the held part of a character at the end of the stream. */
 static bool release_held(struct pump *pump, int stream)
 {
     struct pump_stream *s = &pump->streams[stream];
@@ -428,7 +484,7 @@ static bool release_held(struct pump *pump, int stream)
     return true;
 }
 
-/* Bytes were left out before these: they do not begin with the end of a character. */
+/* Drop the end of a character whose beginning was omitted. */
 static size_t skip_part(struct pump_stream *s, size_t len)
 {
     size_t skip = 0;
@@ -454,7 +510,7 @@ enum pump_state pump_finish(struct pump *pump, int *stream)
             return PUMP_MOVED;
         }
     }
-    /* The ring says whose bytes are the oldest; only then is it known whose chunk they go to. */
+    /* Only the ring knows which stream has the oldest bytes, and thus which chunk they go to. */
     if (pump->tail.count)
         next = pump->tail.segments[pump->tail.first].stream;
     struct pump_stream *s = &pump->streams[next];

@@ -1,4 +1,7 @@
-/* A run that is on its way: step, wait, cancel, free. */
+/* SPDX-License-Identifier: MIT */
+/* Steps a run: polls its sources, moves its output, drains its pipes and finishes it. Implements
+ * the brig_run_*() functions of brig.h that step, wait and cancel. Blocks only in
+ * brig_run_wait(). */
 #include "run.h"
 
 #include <errno.h>
@@ -19,60 +22,23 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "lib/plan/host.h"
-#include "lib/start/pool.h"
 
 #define DRAIN_ROUNDS 64
 
-/* ---- sources ------------------------------------------------------------------------------- */
-
-int run_poll(struct brig_run *run, enum run_source source, int fd, uint32_t events)
-{
-    if (run->polled[source])
-        return 0;
-    struct epoll_event event = {.events = events, .data.u32 = source};
-    if (epoll_ctl(run->epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-        return -errno;
-    run->polled[source] = true;
-    return 0;
-}
-
-void run_unpoll(struct brig_run *run, enum run_source source, int fd)
-{
-    if (run->polled[source])
-        epoll_ctl(run->epoll, EPOLL_CTL_DEL, fd, NULL);
-    run->polled[source] = false;
-}
-
 /* ---- events -------------------------------------------------------------------------------- */
-
-void run_push_event(struct brig_run *run, struct brig_event event)
-{
-    if (!run->watched || run->event_count == RUN_EVENTS_MAX)
-        return;
-    event.sequence = ++run->sequence;
-    event.elapsed_ns = clock_now() - run->started;
-    run->events[run->event_count++] = event;
-}
 
 void brig_run_watch(struct brig_run *run)
 {
-    if (run->watched)
+    if (run->events.watched)
         return;
-    run->watched = run->pump.watched = true;
-    /* Events are sent somewhere, whoever looks at the terminal; nothing has been read yet. */
-    for (int i = BRIG_STDOUT; i <= BRIG_STDERR && run->plan.rules && !run->stepped; i++)
+    run->events.watched = run->pump.watched = true;
+    /* A stream that goes to a terminal is not redacted by default, but its events go elsewhere:
+     * redact it as well. This is possible because nothing has been read yet. */
+    for (int i = BRIG_STDOUT; i <= BRIG_STDERR && run->plan.redacts && !run->stepped; i++)
         pump_redact(&run->pump, i, run->plan.rules);
-    run->usage_at = run->started + NS_PER_S;
+    run->clocks.usage_at = run->clocks.started + NS_PER_S;
     run_push_event(run, (struct brig_event){.type = BRIG_EVENT_STARTED, .pid = run->facts.pid});
     watch_arm(run);
-}
-
-int brig_run_next_event(struct brig_run *run, struct brig_event *event)
-{
-    if (run->event_next == run->event_count)
-        return 0;
-    *event = run->events[run->event_next++];
-    return 1;
 }
 
 static void push_output(struct brig_run *run, int stream)
@@ -87,70 +53,21 @@ static void push_output(struct brig_run *run, int stream)
 
 /* ---- step ---------------------------------------------------------------------------------- */
 
-static void take_report(struct brig_run *run, const struct init_report *report)
-{
-    struct facts *facts = &run->facts;
-    switch ((enum report_kind)report->kind) {
-    case REPORT_EXITED:
-        ending_main_gone(run);
-        facts->main_ended = true;
-        facts->code = report->code;
-        facts->status = report->status;
-        facts->pid = report->pid;
-        if (report->forks_refused != UINT64_MAX)
-            run->pids_refused = report->forks_refused;
-        memcpy(facts->comm, report->comm, sizeof facts->comm);
-        facts->comm[sizeof facts->comm - 1] = 0;
-        group_read_final(&run->spawned.group, &run->counters); /* while init looks for more */
-        run->counted = true;
-        break;
-    case REPORT_GONE:
-        run->gone = *report;
-        run->tree_gone = true;
-        run->counted = run->counted && !report->status;
-        run->deferred = run->waited && run->brig->pool && pool_goes_on(run->brig->pool);
-        if (run->waited && !run->deferred) /* it waits for this */
-            syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGKILL, NULL, 0);
-        finish_group(run); /* while init ends as well */
-        break;
-    case REPORT_STARTED:
-    case REPORT_PARKED:
-    case REPORT_FAILED:
-        break;
-    }
-}
-
-void run_read_control(struct brig_run *run)
-{
-    struct init_report report;
-    for (;;) {
-        ssize_t n = recv(run->spawned.control, &report, sizeof report, MSG_DONTWAIT);
-        if (n == sizeof report) {
-            take_report(run, &report);
-            continue;
-        }
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        run_unpoll(run, SOURCE_CONTROL, run->spawned.control);
-        return;
-    }
-}
-
-/* The reader of a passed-on stream is gone, or its disk is full. A pipe nobody reads any more is
- * closed towards the guest as well, which is how a guest learns of it; if that does not end it, we
- * do. */
+/* The reader of a passed-on stream is gone, or its disk is full. Close the pipe towards the guest
+ * too, so that the guest gets SIGPIPE or EPIPE. If that does not end it, the supervisor does after
+ * kill-after. */
 static void stream_broken(struct brig_run *run, int stream)
 {
     struct pump_stream *s = &run->pump.streams[stream];
     run_unpoll(run, (enum run_source)stream, s->fd);
     fd_close_at(&run->spawned.streams[stream]);
     s->fd = -1;
-    if (run->reader_gone_at != NEVER || run->facts.reason != END_NONE)
+    if (run->clocks.reader_gone_at != NEVER || run->facts.reason != END_NONE)
         return;
-    snprintf(run->why, sizeof run->why, "%s: %s", stream == BRIG_STDOUT ? "stdout" : "stderr",
-             error_text(s->broken));
-    run->facts.why = run->why;
-    run->reader_gone_at = clock_now() + run->plan.limits.kill_after_ns;
+    snprintf(run->report.why, sizeof run->report.why, "%s: %s",
+             stream == BRIG_STDOUT ? "stdout" : "stderr", error_text(s->broken));
+    run->facts.why = run->report.why;
+    run->clocks.reader_gone_at = clock_now() + run->plan.limits.kill_after_ns;
 }
 
 static void close_stream(struct brig_run *run, int stream)
@@ -165,7 +82,7 @@ static enum run_source sink_of(int stream)
     return stream == BRIG_STDOUT ? SOURCE_STDOUT_SINK : SOURCE_STDERR_SINK;
 }
 
-/* Wait for the sink instead of the guest while the sink has not taken its bytes, and back. */
+/* Poll the sink while it has not taken its bytes, and the guest otherwise. */
 static void choose_side(struct brig_run *run, int stream)
 {
     struct pump_stream *s = &run->pump.streams[stream];
@@ -174,9 +91,9 @@ static void choose_side(struct brig_run *run, int stream)
     if (pump_waits(&run->pump, stream)) {
         if (s->fd >= 0)
             run_unpoll(run, (enum run_source)stream, s->fd);
-        run_poll(run, sink_of(stream), s->outlet.fd, EPOLLOUT);
+        run_poll(run, sink_of(stream), s->writer.fd, EPOLLOUT);
     } else {
-        run_unpoll(run, sink_of(stream), s->outlet.fd);
+        run_unpoll(run, sink_of(stream), s->writer.fd);
         if (s->fd >= 0 && run->phase < PHASE_DRAINING)
             run_poll(run, (enum run_source)stream, s->fd, EPOLLIN);
     }
@@ -203,8 +120,8 @@ static void close_channel(struct brig_run *run)
     channel_end(&run->channel);
 }
 
-/* Take what is there of the guest's result; closed once nothing that follows can matter. Returns
- * how much that was, 0 if nothing. */
+/* Read the bytes of the guest's result that are there, and close the channel once further bytes
+ * cannot matter. Returns the number of bytes read. */
 static size_t read_channel(struct brig_run *run)
 {
     char bytes[4096];
@@ -227,19 +144,13 @@ static size_t read_channel(struct brig_run *run)
     return n > 0 ? (size_t)n : 0;
 }
 
-void run_reap_holder(struct brig_run *run)
-{
-    run_unpoll(run, SOURCE_HOLDER, run->owner.pidfd);
-    owner_done(&run->owner);
-}
-
 static void handle(struct brig_run *run, enum run_source source)
 {
     uint64_t count;
     switch (source) {
     case SOURCE_STDIN:
-    case SOURCE_FEED:
-        feed_step(run);
+    case SOURCE_RELAY:
+        stdin_relay_step(run);
         break;
     case SOURCE_STDOUT:
     case SOURCE_STDERR:
@@ -261,30 +172,30 @@ static void handle(struct brig_run *run, enum run_source source)
         run_read_control(run);
         break;
     case SOURCE_INIT:
-        run->init_gone = true;
+        run->seen.init_gone = true;
         run_unpoll(run, SOURCE_INIT, run->spawned.pidfd);
         break;
     case SOURCE_TIMER:
-        if (read(run->timer, &count, sizeof count) == sizeof count)
-            run->armed = 0; /* it has fired: whatever comes next has to be set anew */
+        if (read(run->sources.timer, &count, sizeof count) == sizeof count)
+            run->clocks.armed = 0; /* it has fired: watch_arm() has to set it again */
         break;
     case SOURCE_PIDS:
         watch_pids(run);
         break;
     case SOURCE_MEMORY:
-        run->memory_looks = 0;
+        run->seen.memory_looks = 0;
         if (read(run->spawned.group.memory_events, &count, sizeof count) > 0)
             watch_memory(run);
         break;
-    case SOURCE_HOLDER:
-        run_reap_holder(run);
+    case SOURCE_HELPER:
+        run_reap_helper(run);
         break;
     case SOURCE_COUNT:
         break;
     }
 }
 
-/* What the channel holds when the tree is gone is all that there is of the result. */
+/* When the process tree is gone, the result is complete: nothing is added to the channel later. */
 static void drain_channel(struct brig_run *run)
 {
     int left = 0;
@@ -307,14 +218,14 @@ static void begin_draining(struct brig_run *run)
     uint64_t now = clock_now();
     run_read_control(run);
     run_unpoll(run, SOURCE_CONTROL, run->spawned.control);
-    feed_done(run);
+    stdin_relay_done(run);
     drain_channel(run);
-    if (!run->tree_gone &&
-        group_populated(&run->spawned.group)) /* init was killed: its work is ours */
+    /* If init was killed, the supervisor has to end the tree. */
+    if (!run->seen.tree_gone && group_populated(&run->spawned.group))
         group_kill(&run->spawned.group);
     run->phase = PHASE_DRAINING;
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
-        /* What is in the pipes now is this run's; what comes later is not. */
+        /* Bytes that come later were not written by this run. */
         int fd = run->pump.streams[i].fd;
         if (fd < 0)
             continue;
@@ -322,18 +233,18 @@ static void begin_draining(struct brig_run *run)
             run->left_in_pipe[i] = 0;
         run_unpoll(run, (enum run_source)i, fd); /* from here on only drain() reads it */
     }
-    /* A reader may take its time until the run's own timeout, and always as long as kill-after. */
+    /* A reader has until the run's own timeout, and at least kill-after, to take the output. */
     uint64_t least = now + run->plan.limits.kill_after_ns;
-    run->drain_until = run->plan.limits.timeout_ns == BRIG_UNLIMITED
-                           ? NEVER
-                           : run->started + run->plan.limits.timeout_ns;
-    if (run->drain_until < least || run->cancelled)
-        run->drain_until = least;
+    run->clocks.drain_until = run->plan.limits.timeout_ns == BRIG_UNLIMITED
+                                  ? NEVER
+                                  : run->clocks.started + run->plan.limits.timeout_ns;
+    if (run->clocks.drain_until < least || run->cancelled)
+        run->clocks.drain_until = least;
 }
 
-/* The tree is gone: take what is left in the pipes, but do not wait for their end; a process
- * outside may have been given the other end. One chunk per stream and step: the events of a step
- * point at it. Returns true when there is nothing left to do. */
+/* The process tree is gone: read the rest of the pipes, but do not wait for their end, since a
+ * process outside may hold the write end. Read one chunk per stream and step, because the events of
+ * a step point at it. Returns true when nothing is left to do. */
 static bool drain(struct brig_run *run)
 {
     bool done = true;
@@ -362,19 +273,19 @@ static bool drain(struct brig_run *run)
     return state == PUMP_ENDED;
 }
 
-/* The next step is due at once, though no descriptor announces it. */
+/* Make the next step due at once, though no file descriptor is ready. */
 static void step_again(struct brig_run *run)
 {
     struct itimerspec now = {.it_value = {.tv_nsec = 1}};
-    if (timerfd_settime(run->timer, 0, &now, NULL) == 0)
-        run->armed = 0;
+    if (timerfd_settime(run->sources.timer, 0, &now, NULL) == 0)
+        run->clocks.armed = 0;
 }
 
 /* Returns true when the run is over. */
 static bool step_draining(struct brig_run *run, uint64_t now)
 {
     bool empty = drain(run);
-    if (!empty && now >= run->drain_until) {
+    if (!empty && now >= run->clocks.drain_until) {
         for (int i = BRIG_STDOUT; i <= BRIG_STDERR; i++) {
             struct pump_stream *s = &run->pump.streams[i];
             if (pump_waits(&run->pump, i) && !s->broken)
@@ -394,8 +305,8 @@ static bool step_draining(struct brig_run *run, uint64_t now)
     return true;
 }
 
-/* Is there something to do that no descriptor announces? A stream whose sink takes nothing waits
- * for that, and does not hold up the other one. */
+/* Is there work that no file descriptor announces? A stream with a blocked sink waits for the sink,
+ * and does not hold up the other stream. */
 static bool has_work(const struct brig_run *run)
 {
     bool pending = false, work = false;
@@ -409,16 +320,16 @@ static bool has_work(const struct brig_run *run)
     return work || (run->phase == PHASE_DRAINING && !pending);
 }
 
-/* As many steps of it at once as there are to take, unless somebody looks at their events, which
- * point at what was read last. Returns true when the run is over. */
+/* Drain in several rounds. If the run is watched, take one round only, because its events point at
+ * the bytes read last. Returns true when the run is over. */
 static bool drain_on(struct brig_run *run, uint64_t now)
 {
-    if (run->moved && run->watched)
+    if (run->moved && run->events.watched)
         return false;
     for (int round = 0; round < DRAIN_ROUNDS; round++) {
         if (step_draining(run, now))
             return true;
-        if (run->watched || !has_work(run))
+        if (run->events.watched || !has_work(run))
             return false;
     }
     return false;
@@ -427,14 +338,14 @@ static bool drain_on(struct brig_run *run, uint64_t now)
 int brig_run_step(struct brig_run *run)
 {
     struct epoll_event events[SOURCE_COUNT];
-    run->event_next = 0;
-    if (run->stepped) /* what brig_run_watch() pushed before the first step is part of it */
-        run->event_count = 0;
+    run->events.next = 0;
+    if (run->stepped) /* keep the event that brig_run_watch() pushed before the first step */
+        run->events.count = 0;
     run->stepped = true;
     run->moved = 0;
     if (run->phase == PHASE_OVER)
         return 1;
-    int count = epoll_wait(run->epoll, events, SOURCE_COUNT, 0);
+    int count = epoll_wait(run->sources.epoll, events, SOURCE_COUNT, 0);
     for (int i = 0; i < count; i++)
         handle(run, (enum run_source)events[i].data.u32);
     for (int i = BRIG_STDOUT; i <= BRIG_STDERR && run->phase < PHASE_DRAINING; i++) {
@@ -443,8 +354,9 @@ int brig_run_step(struct brig_run *run)
     }
     uint64_t now = clock_now();
     watch_clocks(run, now);
-    /* At once: a process outside that was given the guest's stdout may write to it for ever. */
-    if ((run->init_gone || run->deferred) && run->phase < PHASE_DRAINING)
+    /* Do not wait for the end of the streams: a process outside that was given the guest's stdout
+     * may write to it for ever. */
+    if ((run->seen.init_gone || run->deferred) && run->phase < PHASE_DRAINING)
         begin_draining(run);
     if (run->phase == PHASE_DRAINING && drain_on(run, now))
         return 1;
@@ -462,18 +374,18 @@ int brig_run_wait(struct brig_run *run, int timeout_ms)
         uint64_t now = clock_now();
         if (now >= until)
             return 0;
-        struct pollfd ready = {.fd = run->epoll, .events = POLLIN};
+        struct pollfd ready = {.fd = run->sources.epoll, .events = POLLIN};
         uint64_t left = until == NEVER ? 0 : (until - now) / NS_PER_MS + 1;
         poll(&ready, 1, until == NEVER ? -1 : (int)(left < 60000 ? left : 60000));
     }
     return 1;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------ */
+/* ---- accessors, cancelling ----------------------------------------------------------------- */
 
 int brig_run_fd(const struct brig_run *run)
 {
-    return run->epoll;
+    return run->sources.epoll;
 }
 
 bool brig_run_was_warm(const struct brig_run *run)
@@ -486,7 +398,7 @@ int brig_run_pid(const struct brig_run *run)
     return run->spawned.pid;
 }
 
-/* What it printed before has to be looked at first: it may have been too much. */
+/* Unread output has to be counted before an answer is accepted: it may exceed the budget. */
 static bool has_unread_output(const struct brig_run *run)
 {
     int unread = 0;
@@ -506,13 +418,18 @@ const char *brig_run_answer(struct brig_run *run, size_t *len)
         finish_answer(run);
         run->answered = true;
     }
-    *len = run->result.output_len;
-    return run->result.output;
+    *len = run->report.result.output_len;
+    return run->report.result.output;
+}
+
+const char *const *brig_run_hints(const struct brig_run *run)
+{
+    return run_hints(run);
 }
 
 const struct brig_result *brig_run_result(const struct brig_run *run)
 {
-    return run->phase == PHASE_OVER ? &run->result : NULL;
+    return run->phase == PHASE_OVER ? &run->report.result : NULL;
 }
 
 void brig_run_cancel(struct brig_run *run, const char *why)
@@ -520,12 +437,12 @@ void brig_run_cancel(struct brig_run *run, const char *why)
     run->cancelled = true;
     if (run->phase == PHASE_RUNNING) {
         if (why && run->facts.reason == END_NONE) {
-            snprintf(run->why, sizeof run->why, "%s", why);
-            run->facts.why = run->why;
+            snprintf(run->report.why, sizeof run->report.why, "%s", why);
+            run->facts.why = run->report.why;
         }
         ending_terminate(run, END_CANCELLED);
     } else if (run->phase == PHASE_DRAINING) {
-        run->drain_until = 0; /* all that is left to end is the wait for a reader */
+        run->clocks.drain_until = 0; /* only the wait for a reader is left to end */
     } else {
         ending_kill(run, END_CANCELLED);
     }
@@ -533,66 +450,4 @@ void brig_run_cancel(struct brig_run *run, const char *why)
         step_again(run);
     else
         watch_arm(run);
-}
-
-static void end_at_once(struct brig_run *run)
-{
-    struct pollfd gone = {.fd = run->spawned.pidfd, .events = POLLIN};
-    siginfo_t info;
-    run->watched = run->pump.watched = false;
-    ending_kill(run, END_CANCELLED);
-    if (run->waited) /* its init may wait for this, with all the rest ended */
-        syscall(SYS_pidfd_send_signal, run->spawned.pidfd, SIGKILL, NULL, 0);
-    for (int round = 0; round < 2; round++) {
-        int n;
-        do
-            n = poll(&gone, 1, 5000);
-        while (n < 0 && errno == EINTR);
-        if (n > 0)
-            break;
-        ending_give_up(run);
-    }
-    waitid(P_PIDFD, (id_t)run->spawned.pidfd, &info, WEXITED | WNOHANG | __WALL);
-}
-
-/* In a fork: the run goes on without us, and what the epoll descriptor watches is the other's. */
-static void let_go(struct brig_run *run)
-{
-    memset(run->polled, 0, sizeof run->polled);
-    run->deferred = false;
-    spawn_forget(&run->spawned);
-}
-
-void run_end(struct brig_run *run)
-{
-    run_reap_holder(run);
-    feed_done(run);
-    pump_done(&run->pump);
-    channel_done(&run->channel);
-    fd_close_at(&run->epoll);
-    fd_close_at(&run->timer);
-    if (run->deferred)
-        spawn_end(&run->spawned);
-    else
-        spawn_done(&run->spawned);
-    plan_done(&run->plan);
-    free(run->notes);
-    free(run);
-}
-
-void brig_run_free(struct brig_run *run)
-{
-    if (!run)
-        return;
-    struct pool *pool = run->brig->pool;
-    if (run->pid != getpid())
-        let_go(run);
-    else if (run->answered && run->phase != PHASE_OVER && pool && pool_goes_on(pool))
-        run->deferred = true;
-    else if (run->spawned.pid > 0 && run->phase != PHASE_OVER)
-        end_at_once(run);
-    if (run->deferred && pool)
-        pool_bury(pool, run);
-    else
-        run_end(run);
 }

@@ -1,5 +1,7 @@
-/* The caller's bytes to the guest's stdin, through a pipe: the guest never holds the caller's
- * descriptor, so it cannot change its flags, seek it or type into the terminal behind it. */
+/* SPDX-License-Identifier: MIT */
+/* Copies the caller's bytes to the guest's stdin through a pipe. The guest never holds the caller's
+ * file descriptor, so it cannot change its flags, seek it or type into the terminal behind it.
+ * Called by start.c and run.c; never waits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,10 +18,11 @@
 #include "base/fd.h"
 #include "run.h"
 
-#define FEED_SIZE 65536
+#define RELAY_SIZE 65536
 
-/* A description of our own that does not wait: the caller's flags are shared with others, and
- * another reader of the same pipe may take what poll() saw. -1 where there is none to be had. */
+/* Open a nonblocking file description of our own. The flags of the caller's description are shared
+ * with other processes, and another reader of the same pipe may take the bytes that poll() saw.
+ * Returns -1 if the file is no pipe or terminal, or cannot be opened again. */
 static int open_without_waiting(int fd)
 {
     struct stat st;
@@ -30,82 +33,82 @@ static int open_without_waiting(int fd)
     return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }
 
-int feed_start(struct brig_run *run, struct brig_error *err)
+int stdin_relay_start(struct brig_run *run, struct brig_error *err)
 {
-    struct feed *feed = &run->feed;
-    if (run->plan.feed_fd < 0)
+    struct stdin_relay *relay = &run->relay;
+    if (run->plan.relay_fd < 0)
         return 0;
-    feed->own = open_without_waiting(run->plan.feed_fd);
-    feed->source = feed->own >= 0 ? feed->own : run->plan.feed_fd;
-    feed->bytes = chunk_new(FEED_SIZE, &feed->memory);
-    if (!feed->bytes)
+    relay->own = open_without_waiting(run->plan.relay_fd);
+    relay->source = relay->own >= 0 ? relay->own : run->plan.relay_fd;
+    relay->bytes = chunk_new(RELAY_SIZE, &relay->memory);
+    if (!relay->bytes)
         return error_memory(err, "stdin");
-    int ret = run_poll(run, SOURCE_FEED, feed->source, EPOLLIN);
+    int ret = run_poll(run, SOURCE_RELAY, relay->source, EPOLLIN);
     if (ret == -EPERM) {
-        feed->always_ready = true;
-        ret = run_poll(run, SOURCE_STDIN, run->spawned.feed, EPOLLOUT);
+        relay->always_ready = true;
+        ret = run_poll(run, SOURCE_STDIN, run->spawned.relay, EPOLLOUT);
     }
     if (ret < 0)
-        return error_system(err, "stdin", -ret, "cannot read descriptor %d: %s", feed->source,
+        return error_system(err, "stdin", -ret, "cannot read descriptor %d: %s", relay->source,
                             error_text(-ret));
     return 0;
 }
 
-void feed_done(struct brig_run *run)
+void stdin_relay_done(struct brig_run *run)
 {
-    struct feed *feed = &run->feed;
-    if (feed->source >= 0) {
-        run_unpoll(run, SOURCE_FEED, feed->source);
-        run_unpoll(run, SOURCE_STDIN, run->spawned.feed);
+    struct stdin_relay *relay = &run->relay;
+    if (relay->source >= 0) {
+        run_unpoll(run, SOURCE_RELAY, relay->source);
+        run_unpoll(run, SOURCE_STDIN, run->spawned.relay);
     }
-    fd_close_at(&run->spawned.feed);
-    fd_close_at(&feed->own);
-    free(feed->memory);
-    *feed = (struct feed){.source = -1, .own = -1};
+    fd_close_at(&run->spawned.relay);
+    fd_close_at(&relay->own);
+    free(relay->memory);
+    *relay = (struct stdin_relay){.source = -1, .own = -1};
 }
 
-/* Returns false at the end of the source, and when it fails. */
-static bool fill(struct feed *feed)
+/* Returns false at the end of the source, and if reading fails. */
+static bool fill(struct stdin_relay *relay)
 {
-    struct pollfd ready = {.fd = feed->source, .events = POLLIN};
-    if (!feed->always_ready && poll(&ready, 1, 0) <= 0)
-        return true; /* somebody else took what was there */
-    ssize_t n = recv(feed->source, feed->bytes, FEED_SIZE, MSG_DONTWAIT);
+    struct pollfd ready = {.fd = relay->source, .events = POLLIN};
+    if (!relay->always_ready && poll(&ready, 1, 0) <= 0)
+        return true; /* another reader took the bytes */
+    ssize_t n = recv(relay->source, relay->bytes, RELAY_SIZE, MSG_DONTWAIT);
     if (n < 0 && errno == ENOTSOCK)
-        n = read(feed->source, feed->bytes, FEED_SIZE);
+        n = read(relay->source, relay->bytes, RELAY_SIZE);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    feed->at = 0;
-    feed->len = (size_t)n;
+    relay->at = 0;
+    relay->len = (size_t)n;
     return n > 0;
 }
 
-void feed_step(struct brig_run *run)
+void stdin_relay_step(struct brig_run *run)
 {
-    struct feed *feed = &run->feed;
-    if (feed->source < 0)
+    struct stdin_relay *relay = &run->relay;
+    if (relay->source < 0)
         return;
-    if (feed->len == 0 && !fill(feed)) {
-        feed_done(run);
+    if (relay->len == 0 && !fill(relay)) {
+        stdin_relay_done(run);
         return;
     }
-    if (feed->len) {
-        ssize_t n = outlet_quiet_write(run->spawned.feed, feed->bytes + feed->at, feed->len);
-        if (n < 0 && n != -EAGAIN) { /* the guest closed its stdin: nothing more to do */
-            feed_done(run);
+    if (relay->len) {
+        ssize_t n = writer_quiet_write(run->spawned.relay, relay->bytes + relay->at, relay->len);
+        if (n < 0 && n != -EAGAIN) { /* the guest closed its stdin */
+            stdin_relay_done(run);
             return;
         }
-        feed->at += n > 0 ? (size_t)n : 0;
-        feed->len -= n > 0 ? (size_t)n : 0;
+        relay->at += n > 0 ? (size_t)n : 0;
+        relay->len -= n > 0 ? (size_t)n : 0;
     }
-    if (feed->always_ready)
+    if (relay->always_ready)
         return;
-    /* One side at a time: the source while the buffer is empty, the pipe while it is not. */
-    if (feed->len) {
-        run_unpoll(run, SOURCE_FEED, feed->source);
-        run_poll(run, SOURCE_STDIN, run->spawned.feed, EPOLLOUT);
+    /* Poll one side at a time: the source while the buffer is empty, the pipe while it is not. */
+    if (relay->len) {
+        run_unpoll(run, SOURCE_RELAY, relay->source);
+        run_poll(run, SOURCE_STDIN, run->spawned.relay, EPOLLOUT);
     } else {
-        run_unpoll(run, SOURCE_STDIN, run->spawned.feed);
-        run_poll(run, SOURCE_FEED, feed->source, EPOLLIN);
+        run_unpoll(run, SOURCE_STDIN, run->spawned.relay);
+        run_poll(run, SOURCE_RELAY, relay->source, EPOLLIN);
     }
 }

@@ -1,4 +1,5 @@
-/* The ring of last bytes. */
+/* SPDX-License-Identifier: MIT */
+/* Implements the ring of last bytes. tail.h has the interface. */
 #include "tail.h"
 
 #include <errno.h>
@@ -101,6 +102,6 @@ size_t tail_take(struct tail *tail, int *stream, unsigned char *out, size_t max)
     memcpy(out + first, tail->ring, len - first);
     uint64_t dropped = tail->dropped[*stream];
     drop_oldest(tail, len);
-    tail->dropped[*stream] = dropped; /* taken, not lost */
+    tail->dropped[*stream] = dropped; /* the bytes were taken, not dropped */
     return len;
 }

@@ -1,11 +1,13 @@
-/* The last bytes of two streams under one common size, in the order they came. Pure memory. */
+/* SPDX-License-Identifier: MIT */
+/* Keeps the last bytes of two streams in one ring, in the order in which they came. Called by the
+ * pump only. It has no file descriptors. */
 #ifndef LIB_TAIL_H
 #define LIB_TAIL_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define TAIL_SEGMENTS 4096 /* alternations between the streams that are remembered */
+#define TAIL_SEGMENTS 4096 /* the most changes between the streams that are recorded */
 
 struct tail_segment {
     size_t len;
@@ -23,14 +25,16 @@ struct tail {
 int tail_init(struct tail *tail, size_t size); /* 0 or -ENOMEM */
 void tail_done(struct tail *tail);
 
-/* Where the next bytes of the ring go, and how many fit without a turn: over the oldest ones, if it
- * is full. Who has put some there says so. */
+/* tail_space() returns the place for the next bytes in the ring, and the number of bytes that fit
+ * before the ring wraps around; in a full ring they overwrite the oldest bytes. After writing
+ * there, call tail_added(). */
 unsigned char *tail_space(const struct tail *tail, size_t *len);
 void tail_added(struct tail *tail, int stream, size_t len);
 
 void tail_add(struct tail *tail, int stream, const unsigned char *bytes, size_t len);
 
-/* Take up to `max` of the oldest bytes of one stream. Returns how many, 0 if there are none. */
+/* Take up to `max` of the oldest bytes, all of one stream. Returns their number, 0 if there are
+ * none. */
 size_t tail_take(struct tail *tail, int *stream, unsigned char *out, size_t max);
 
 #endif

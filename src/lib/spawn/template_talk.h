@@ -1,23 +1,26 @@
-/* What is said to a template and what it answers (child/fork.h has the messages). It is a guest:
- * what it answers is checked. */
+/* SPDX-License-Identifier: MIT */
+/* The requests to a template and its replies; src/child/fork.h has the messages. Called by
+ * template_fork.c and start/template.c. The template is an untrusted guest: its replies are
+ * checked. */
 #ifndef LIB_TEMPLATE_TALK_H
 #define LIB_TEMPLATE_TALK_H
 
 #include "child/enter.h"
 #include "lib/plan/plan.h"
 
-/* Ask for a fork with the descriptors of `enter`. 0 or -errno; -E2BIG: there is too much to be
- * said. */
+/* Request a fork with the file descriptors of `enter`. Returns 0 or -errno; -E2BIG if the request
+ * is too long. */
 int talk_request(int socket, const struct plan *plan, const struct enter *enter,
                  const struct init_setup *setup);
 
-/* The answer: a pid as the template sees it, with its pidfd; 0: it is ready; or -errno, -ETIMEDOUT
- * if there is none yet. */
+/* Receive a reply. Returns a pid as the template sees it, and its pidfd; 0 if the template is
+ * ready; or -errno, -ETIMEDOUT if there is no reply yet. */
 int talk_reply(int socket, int timeout_ms, int *pidfd);
 
-/* The number that a call's init has here. The template may have sent anything as its pidfd, and
- * what that names is ended with the call: it has to be the first process of a namespace below the
- * template's, which knows it by the number that it told. 0: it has ended; -EPROTO: it is none. */
+/* Returns the pid of a call's init in this pid namespace. The template may have sent any pidfd, and
+ * the process behind it is killed with the call. The process must therefore be the first one of a
+ * pid namespace below the template's, and `told` must be its pid in the template's namespace.
+ * Returns 0 if it has ended, -EPROTO if it is another process. */
 int talk_pid(int pidfd, int told);
 
 #endif

@@ -1,4 +1,5 @@
-/* Building the environment. */
+/* SPDX-License-Identifier: MIT */
+/* Builds the environment of the guest, for plan.c. */
 #include "environment.h"
 
 #include <errno.h>
@@ -76,12 +77,12 @@ static int read_lines(struct strings *out, char *text, size_t len, const char *p
 static int read_file(struct strings *out, const char *path, struct brig_error *err)
 {
     struct stat st;
-    /* O_NONBLOCK: a FIFO must not hold us up. */
+    /* O_NONBLOCK: opening a FIFO must not block. */
     autofd fd = fd_open_plain(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     if (fd < 0 && errno == ELOOP)
-        return error_usage(err, STAGE,
-                           "env-file: %.300s: is a link, or goes through one; name the file itself",
-                           path);
+        return error_usage(
+            err, STAGE, "env-file: %.300s: is a symlink, or goes through one; name the file itself",
+            path);
     if (fd < 0 || fstat(fd, &st) < 0)
         return error_usage(err, STAGE, "env-file: %s: %s", path, error_text(errno));
     if (!S_ISREG(st.st_mode))
@@ -117,6 +118,24 @@ static int add_named(struct strings *out, const struct strings *named, char *con
             return error_system(err, STAGE, -ret, "env: %s", error_text(-ret));
     }
     return 0;
+}
+
+int environment_put_toolchain(struct strings *out, const struct brig_spec *spec,
+                              const struct toolchain *chain)
+{
+    const struct strings *named = &spec->values[KEY_ENV].list;
+    int ret = chain->path ? strings_put(out, "PATH", 4, chain->path) : 0;
+    for (size_t i = 0; i < chain->environment.count && ret == 0; i++) {
+        const char *entry = chain->environment.items[i];
+        size_t len = strcspn(entry, "=");
+        bool given = false;
+        for (size_t j = 0; j < named->count; j++)
+            given = given || (strcspn(named->items[j], "=") == len &&
+                              strncmp(named->items[j], entry, len) == 0);
+        if (!given)
+            ret = strings_put(out, entry, len, entry + len + 1);
+    }
+    return ret;
 }
 
 int environment_build(struct strings *out, const struct brig_spec *spec, char *const *host,

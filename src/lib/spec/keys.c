@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of keys and the parsing of single values.
  *
  * The command line, the JSON spec, the operator's file, the manual page and the completions are all
- * made from these rows; nothing else in the project lists the settings. */
+ * generated from these rows; nothing else in the project lists the settings. */
 #include "keys.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_CPUS,
             .argument = "N",
             .initial = "1",
-            .help = "processors' worth of time the tree may use",
+            .help = "how many CPUs' worth of time the tree may use",
             .detail = "A share, not a number of cores: 0.5 is half of one, and eight busy threads "
                       "under 1 together get one core's worth.",
             .limit = true,
@@ -47,9 +48,9 @@ const struct brig_key key_table[KEY_COUNT] = {
             .argument = "WHAT",
             .initial = "normal",
             .choices = "normal|low",
-            .help = "low: others who want the processors come first",
+            .help = "low: others who want the CPUs come first",
             .detail = "With low, the whole tree together has a tenth of the weight that one other "
-                      "process has; where nobody else wants the processors, it gets as much as "
+                      "process has; where nobody else wants the CPUs, it gets as much as "
                       "ever. Real time goes on while it waits for them, and so does its timeout.",
         },
     [KEY_PIDS] =
@@ -92,7 +93,7 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_DURATION,
             .argument = "TIME",
             .initial = "unlimited",
-            .help = "processor time the tree may use in all",
+            .help = "how much CPU time the tree may use in all",
             .limit = true,
             .unlimited = true,
         },
@@ -116,7 +117,8 @@ const struct brig_key key_table[KEY_COUNT] = {
             .argument = "SIZE",
             .initial = "16M",
             .help = "what it may send on its result channel",
-            .detail = "At most 1G. More is not cut off, it is no result.",
+            .detail =
+                "At most 1G. A larger result is not truncated: it does not count as a result.",
             .limit = true,
         },
     [KEY_ON_OUTPUT_LIMIT] =
@@ -149,7 +151,9 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_COUNT,
             .argument = "N",
             .help = "open files of each process",
-            .detail = "Not set: what the caller has.",
+            .detail = "At most the caller's own limit. Default: the caller's limit, but at most a "
+                      "share of "
+                      "the machine's open files, so that 16 runs at once leave some to others.",
             .limit = true,
         },
     [KEY_FILE_SIZE] =
@@ -159,7 +163,7 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_SIZE,
             .argument = "SIZE",
             .help = "largest file that may be written",
-            .detail = "Not set: what the caller has.",
+            .detail = "Default: the caller's own limit.",
             .limit = true,
         },
     [KEY_WORKDIR] =
@@ -169,7 +173,7 @@ const struct brig_key key_table[KEY_COUNT] = {
             .letter = 'w',
             .type = BRIG_TYPE_PATH,
             .argument = "DIR",
-            .help = "work folder, the current one by default",
+            .help = "work directory, the current one by default",
         },
     [KEY_RO] =
         {
@@ -178,6 +182,12 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_LIST,
             .argument = "P[:DEST]",
             .help = "show a path read-only",
+            .detail =
+                "DEST is absolute, and P itself without it. P has no \"..\", and no part of it is "
+                "a "
+                "symlink. A text that can be read as a path with a colon in it as well is refused "
+                "if that exists; in JSON, {\"path\": P, \"dest\": DEST} says which is which.",
+            .second = "dest",
         },
     [KEY_RW] =
         {
@@ -186,6 +196,8 @@ const struct brig_key key_table[KEY_COUNT] = {
             .type = BRIG_TYPE_LIST,
             .argument = "P[:DEST]",
             .help = "show a path writable",
+            .detail = "P and DEST as for --ro.",
+            .second = "dest",
         },
     [KEY_TMPFS] =
         {
@@ -193,7 +205,8 @@ const struct brig_key key_table[KEY_COUNT] = {
             .option = "tmpfs",
             .type = BRIG_TYPE_LIST,
             .argument = "P[:SIZE]",
-            .help = "an empty folder in memory",
+            .help = "an empty directory in memory",
+            .second = "size",
         },
     [KEY_VIEW] =
         {
@@ -236,13 +249,34 @@ const struct brig_key key_table[KEY_COUNT] = {
             .choices = "none|host",
             .help = "no network, or the host's",
         },
+    [KEY_ISOLATION] =
+        {
+            .name = "isolation",
+            .option = "isolation",
+            .type = BRIG_TYPE_CHOICE,
+            .argument = "WHAT",
+            .initial = "cell",
+            .choices = "cell|auto",
+            .help = "a cell or a refusal; auto: less where none can be built",
+            .detail = "With cell, brig refuses to run where the host allows no namespaces or "
+                      "mounts, and says why. With auto, such a run is confined by landlock and "
+                      "seccomp alone (isolation.tier is degraded in the result), and a line on "
+                      "stderr says so.",
+            .bounded = true,
+        },
     [KEY_STDIN] =
         {
             .name = "stdin",
             .option = "stdin",
             .type = BRIG_TYPE_PATH,
-            .argument = "FILE",
-            .help = "a file for stdin, - for the caller's; else empty",
+            .argument = "FILE|-|none",
+            .help = "a file for stdin, the caller's (-), or an empty one",
+            .detail =
+                "brig run passes the caller's stdin if that is a pipe, a file or a socket; "
+                "a terminal, and every other program's, only if it is asked for. The bytes go "
+                "through a pipe of brig's own, which reads ahead: up to 128 KiB more than the "
+                "command has read are gone for others who read the same pipe or file. So in "
+                "while read x; do brig run ...; done < LIST, give brig run --stdin none.",
         },
     [KEY_CHANNEL] =
         {
@@ -252,7 +286,7 @@ const struct brig_key key_table[KEY_COUNT] = {
             .argument = "WHAT",
             .initial = "off",
             .choices = "off|on",
-            .help = "a descriptor for its result, beside what it prints",
+            .help = "a file descriptor for its result, beside its output",
             .detail = "Its number is in BRIG_RESULT_FD. The guest writes the length of its result "
                       "in decimal digits, a newline and that much JSON, once; it becomes output in "
                       "the result.",
@@ -263,14 +297,16 @@ const struct brig_key key_table[KEY_COUNT] = {
             .option = "redact",
             .type = BRIG_TYPE_CHOICE,
             .argument = "WHAT",
-            .initial = "on",
+            .initial = "off",
+            .shared = "on",
             .choices = "on|off",
-            .help = "hide secrets in what is stored or sent",
+            .help = "hide secrets in what the command gives",
             .detail =
-                "On for results, events, notes, and output that goes to a file or a pipe; for "
-                "output to a terminal only if it is asked for, or stored as events. A secret "
-                "becomes "
-                "[redacted:NAME].",
+                "A secret becomes [redacted:NAME] in output, events, results and labels. Off where "
+                "the caller gets the bytes for itself, as from brig run and brig batch; on where "
+                "they go to a model (brig mcp, brig call, tools), and wherever --redact-set or "
+                "--redact-pattern is given. In brig's own messages and notes secrets are hidden "
+                "unless --redact off is given.",
         },
     [KEY_REDACT_SET] =
         {
@@ -278,6 +314,7 @@ const struct brig_key key_table[KEY_COUNT] = {
             .option = "redact-set",
             .type = BRIG_TYPE_TEXT,
             .argument = "SETS",
+            .choices = "tokens|assignments|headers|urls|private-keys",
             .help = "which secrets, of those that brig knows; else all",
             .detail =
                 "Names separated by commas: tokens, assignments, headers, urls, private-keys.",
@@ -306,6 +343,8 @@ const struct brig_key key_table[KEY_COUNT] = {
             .option = "require",
             .type = BRIG_TYPE_LIST,
             .argument = "LAYERS",
+            .choices = "cgroup|memory|pids|cpus|user|mount|pid|ipc|uts|view|capabilities|net|tree|"
+                       "environment|descriptors|session|core_dumps|no_new_privs|seccomp|landlock",
             .help = "refuse to run without these layers",
             .detail = "Names separated by commas, as the result lists them under isolation.",
         },
@@ -324,6 +363,24 @@ int key_find(const char *name)
             return i;
     }
     return -1;
+}
+
+const char *key_hint(const char *name, bool limits_only, char out[NEAREST_HINT_SIZE])
+{
+    struct nearest nearest;
+    nearest_init(&nearest, name, strlen(name));
+    for (int i = 0; i < KEY_COUNT; i++) {
+        if (key_table[i].limit || !limits_only)
+            nearest_try(&nearest, key_table[i].name);
+    }
+    if (!limits_only) /* "command" is a JSON member that is not in the table */
+        nearest_try(&nearest, "command");
+    return nearest_hint(&nearest, "", out);
+}
+
+bool key_is_bounded(const struct brig_key *key)
+{
+    return key->limit || key->bounded;
 }
 
 bool key_is_number(const struct brig_key *key)

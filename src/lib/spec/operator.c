@@ -1,4 +1,5 @@
-/* Reading and applying the operator's file:
+/* SPDX-License-Identifier: MIT */
+/* Reads and applies the operator's file:
  *
  *     { "maximum": { "memory": "8G", "timeout": "2h", "pids": 500 } }
  */
@@ -25,8 +26,8 @@ static int check_owner(int fd, const char *path, struct brig_error *err)
     if (!S_ISREG(st.st_mode))
         return error_refused(err, STAGE, "%s: is not a regular file", path);
     if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
-        return error_refused(err, STAGE, "%s: must belong to root and be writable by root only",
-                             path);
+        return error_refused(
+            err, STAGE, "%s: must belong to root, and nobody else may have write permission", path);
     return 0;
 }
 
@@ -35,9 +36,11 @@ static int read_maximum(struct operator_limits *limits, const struct jsonr *valu
 {
     char number[JSONR_NUMBER_SIZE];
     const char *name = value->key, *text = NULL;
+    char hint[NEAREST_HINT_SIZE];
     int index = key_find(name);
-    if (index < 0 || !key_table[index].limit)
-        return error_refused(err, STAGE, "%s: maximum.%.80s: is not a limit", path, name);
+    if (index < 0 || !key_is_bounded(&key_table[index]))
+        return error_refused(err, STAGE, "%s: maximum.%.80s: is not a limit%s", path, name,
+                             key_hint(name, true, hint));
     if (!jsonr_scalar(value, &text, number))
         text = NULL;
     const char *why = text ? key_parse_number(&key_table[index], text, &limits->maximum[index])
@@ -89,7 +92,7 @@ int operator_read(struct operator_limits *limits, const char *path, struct brig_
     struct jsonr *root = jsonr_object(text, len, FILE_MAX, path, STAGE, err);
     if (!root) {
         if (err)
-            err->fault = BRIG_FAULT_REFUSED; /* not the caller's mistake */
+            err->fault = BRIG_FAULT_REFUSED; /* it is not the caller's mistake */
         return -EINVAL;
     }
     ret = read_object(&read, root, path, err);
@@ -107,12 +110,15 @@ int operator_apply(const struct operator_limits *limits, enum key key, uint64_t 
         char want[KEY_TEXT_SIZE], most[KEY_TEXT_SIZE];
         key_format_number(&key_table[key], value, want);
         key_format_number(&key_table[key], maximum, most);
-        if (strcmp(want, most) == 0) { /* alike when rounded: the exact numbers */
+        if (strcmp(want, most) == 0) { /* equal when rounded: show the exact numbers */
             snprintf(want, sizeof want, "%llu", (unsigned long long)value);
             snprintf(most, sizeof most, "%llu", (unsigned long long)maximum);
         }
-        return error_refused(err, STAGE, "%s: %s is over the operator's maximum of %s",
-                             key_table[key].name, want, most);
+        int ret = error_refused(err, STAGE, "%s: %s is over the operator's maximum of %s",
+                                key_table[key].name, want, most);
+        if (err)
+            err->key = key_table[key].name;
+        return ret;
     }
     *out = value > maximum ? maximum : value;
     return 0;

@@ -1,4 +1,6 @@
-/* The operator's maxima: a system-wide file that no option, variable, spec or job exceeds. */
+/* SPDX-License-Identifier: MIT */
+/* The operator's maxima: a system-wide file with limits that no option, variable, spec or job can
+ * exceed. */
 #ifndef LIB_OPERATOR_H
 #define LIB_OPERATOR_H
 
@@ -6,15 +8,15 @@
 #include "keys.h"
 
 struct operator_limits {
-    uint64_t maximum[KEY_COUNT]; /* BRIG_UNLIMITED: none */
+    uint64_t maximum[KEY_COUNT]; /* BRIG_UNLIMITED if there is none */
 };
 
-/* A missing file sets no maxima. A file that cannot be trusted or read is an error: running without
- * the limits that somebody meant to set is not an option. */
+/* Read the file. A missing file sets no maxima. A file that cannot be trusted or read is an error,
+ * because a run must not ignore limits that the operator set. */
 int operator_read(struct operator_limits *limits, const char *path, struct brig_error *err);
 
-/* The value that applies: the one asked for, refused if it is over the maximum; brig's own default,
- * lowered to it. */
+/* Compute the value that applies. A requested value over the maximum is refused; brig's own default
+ * is lowered to the maximum. */
 int operator_apply(const struct operator_limits *limits, enum key key, uint64_t value, bool asked,
                    uint64_t *out, struct brig_error *err);
 

@@ -1,5 +1,6 @@
-/* A spec: the values of all keys with where they came from, the command, and where streams go.
- * Filled by the programs through brig.h, read by plan.c. */
+/* SPDX-License-Identifier: MIT */
+/* A spec: the values of all keys with their origin, the command, and the destinations of its
+ * streams. Programs fill it through brig.h; plan.c reads it. */
 #ifndef LIB_SPEC_H
 #define LIB_SPEC_H
 
@@ -9,7 +10,7 @@
 
 struct spec_value {
     enum brig_origin origin;
-    bool set;            /* has a value, a default counts */
+    bool set;            /* has a value, which may be the default */
     uint64_t number;     /* of numeric keys */
     char *text;          /* of paths and texts */
     struct strings list; /* of lists and maps, in the order given */
@@ -20,38 +21,53 @@ struct spec_sink {
     int fd;
 };
 
+struct toolchain;
+
 struct brig_spec {
-    uint64_t state; /* of values and template: two specs that differ in these have two of them */
+    uint64_t state; /* version of values and template: different contents have different numbers */
     struct spec_value values[KEY_COUNT];
     struct strings command;
+    struct strings guards;     /* paths that the guest must not change, in the form of way_find() */
     struct spec_sink sinks[3]; /* by enum brig_stream; [0] is not used */
-    int stdin_fd;              /* -1: none */
-    bool gives_stdin;          /* the guest gets it, and is not fed from it */
-    const void *input;         /* the caller's; NULL: none */
+    int stdin_fd;              /* -1 if there is none */
+    bool gives_stdin;          /* the guest gets stdin_fd itself, without the stdin relay */
+    const void *input;         /* owned by the caller; NULL if there is none */
     size_t input_len;
-    char *home;                     /* the caller's HOME, if it is not to be looked up; NULL */
-    struct brig_template *template; /* a call of this one; NULL */
-    struct brig_template *serves;   /* what is run is to be this one; NULL */
+    const struct toolchain *toolchain; /* tool chain of the command, to skip the lookup; or NULL */
+    bool hides_host;                   /* the reader of the result is not the caller: see brig.h */
+    const char *home;                  /* the caller's HOME, to skip the lookup; or NULL */
+    struct brig_template *template;    /* the run is a call of this template; or NULL */
+    struct brig_template *serves;      /* the run becomes this template; or NULL */
 };
 
-/* To be called before values or template are changed: only here, and in template.c. */
+/* Must be called before every change of values or template. Only spec.c changes them. */
 void spec_changes(struct brig_spec *spec);
 
-/* As an option would. */
+/* Add paths found by way_find(). Returns 0 or -errno. */
+int spec_add_guards(struct brig_spec *spec, const struct strings *paths);
+
+/* Set a number, with the origin of an option. */
 void spec_set_number(struct brig_spec *spec, enum key key, uint64_t number);
 
-/* Was it asked for, by whatever origin, or is it brig's own default? */
+/* True if the value was requested, from any origin; false if it is brig's own default. */
 static inline bool spec_asked(const struct brig_spec *spec, enum key key)
 {
     return spec->values[key].origin != BRIG_FROM_DEFAULT;
 }
 
-/* Set what one member of a JSON object says: a key of the table, or "command". */
+/* spec_redacts(): secrets are hidden in the output of the guest. spec_hides_words(): secrets are
+ * hidden in brig's own messages, unless redaction is explicitly off. */
+bool spec_redacts(const struct brig_spec *spec);
+bool spec_hides_words(const struct brig_spec *spec);
+/* Hide the secrets in a message about this spec, which may be NULL. Defined in spec_words.c. */
+void spec_hide_error(const struct brig_spec *spec, struct brig_error *err);
+
+/* Apply one member of a JSON object: a key of the table, or "command". */
 struct jsonr;
 int spec_read_member(struct brig_spec *spec, const struct jsonr *member, const char *name,
                      struct brig_error *err);
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 struct brig_spec *spec_copy(const struct brig_spec *spec);
 
 #endif

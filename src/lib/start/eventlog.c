@@ -1,5 +1,8 @@
-/* Events as NDJSON to a descriptor, through a queue that is bounded in bytes. Whole lines only: a
- * line that does not fit pushes the oldest unsent lines out, and the next line says how many. */
+/* SPDX-License-Identifier: MIT */
+/* The event log: writes events as NDJSON to a file descriptor, through a queue that is bounded in
+ * bytes. It writes whole lines only: if a line does not fit, the oldest unsent lines are dropped,
+ * and the next line has their number. Implements brig_event_log_*() of brig.h; never waits for the
+ * reader. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,23 +16,23 @@
 #include "base/writer.h"
 #include "lib/run/run.h"
 
-#define LINE_MAX_BYTES (PUMP_CHUNK * 6 + 4096)
+#define LINE_MAX_BYTES (PUMP_CHUNK * JSONW_OUTPUT_MAX + 4096)
 #define DROPPED_BYTES  40 /* ,"dropped":N and the end of the line */
 
 struct line {
     struct line *next;
     size_t len, sent;
-    uint64_t told; /* how many dropped lines this one speaks of */
+    uint64_t told; /* the number of dropped lines that this line reports */
     char text[];
 };
 
 struct brig_event_log {
-    struct outlet outlet;
-    int epoll; /* readable when the outlet takes more */
+    struct writer writer;
+    int epoll; /* readable when the nonblocking writer takes more */
     bool polled, broken;
     struct line *first, **end;
     size_t queued, max;
-    uint64_t dropped, untold; /* lines; untold: not yet said in the log */
+    uint64_t dropped, untold; /* lines; untold: dropped and not yet reported in the log */
 };
 
 int brig_event_log_new(struct brig_event_log **out, int fd, size_t max_bytes,
@@ -42,9 +45,9 @@ int brig_event_log_new(struct brig_event_log **out, int fd, size_t max_bytes,
     log->max = max_bytes;
     log->epoll = epoll_create1(EPOLL_CLOEXEC);
     int ret = log->epoll < 0 ? -errno : 0;
-    log->outlet.fd = -1;
+    log->writer.fd = -1;
     if (ret == 0)
-        ret = outlet_open(&log->outlet, fd);
+        ret = writer_open(&log->writer, fd);
     if (ret < 0) {
         brig_event_log_free(log);
         return error_system(err, "events", -ret, "cannot write events to descriptor %d: %s", fd,
@@ -70,19 +73,19 @@ void brig_event_log_free(struct brig_event_log *log)
         return;
     while (log->first)
         drop_first(log);
-    outlet_close(&log->outlet);
+    writer_close(&log->writer);
     fd_close_at(&log->epoll);
     free(log);
 }
 
-/* A line that is dropped takes what it says of earlier ones with it: that is untold again. */
+/* A dropped line may have reported earlier dropped lines; those are unreported again. */
 static void count_dropped(struct brig_event_log *log, uint64_t told)
 {
     log->dropped++;
     log->untold += 1 + told;
 }
 
-/* Make room by dropping the oldest lines that are not half-way out. */
+/* Make room by dropping the oldest lines of which no byte was sent. */
 static void make_room(struct brig_event_log *log, size_t len)
 {
     while (log->queued + len > log->max && log->first) {
@@ -135,14 +138,13 @@ static const char *type_name(const struct brig_event *event)
 
 static void add_body(struct jsonw *w, const struct brig_run *run, const struct brig_event *event)
 {
-    bool utf8;
+    static const char *const names[] = {"data", "encoding", "text"};
     switch (event->type) {
     case BRIG_EVENT_STARTED:
         jsonw_int(w, "pid", event->pid);
         break;
     case BRIG_EVENT_OUTPUT:
-        jsonw_bytes(w, "data", event->data, event->len, &utf8);
-        jsonw_text(w, "encoding", utf8 ? "utf-8" : "base64");
+        jsonw_output(w, names, event->data, event->len);
         break;
     case BRIG_EVENT_USAGE:
         jsonw_counter(w, "memory_bytes", event->memory_bytes, 1);
@@ -173,15 +175,15 @@ void brig_event_log_add(struct brig_event_log *log, const struct brig_run *run,
     char time[CLOCK_TEXT_SIZE];
     buf_init(&text, LINE_MAX_BYTES);
     jsonw_init(&w, &text);
-    clock_format(run->started_at + (int64_t)event->elapsed_ns, time);
+    clock_format(run->clocks.started_at + (int64_t)event->elapsed_ns, time);
     jsonw_open(&w, NULL, '{');
     jsonw_uint(&w, "sequence", event->sequence);
     jsonw_text(&w, "type", type_name(event));
     jsonw_text(&w, "time", time);
     jsonw_decimal(&w, "elapsed_seconds", event->elapsed_ns, NS_PER_S);
-    jsonw_text(&w, "run", run->id);
+    jsonw_text(&w, "run", run->report.id);
     add_body(&w, run, event);
-    /* Room first: what it costs is part of what this line has to say. */
+    /* Make room first: the lines dropped for this line are part of its own report. */
     make_room(log, text.len + DROPPED_BYTES);
     if (log->untold)
         jsonw_uint(&w, "dropped", log->untold);
@@ -196,7 +198,7 @@ size_t brig_event_log_flush(struct brig_event_log *log)
 {
     while (log->first && !log->broken) {
         struct line *line = log->first;
-        ssize_t n = outlet_write(&log->outlet, line->text + line->sent, line->len - line->sent);
+        ssize_t n = writer_write(&log->writer, line->text + line->sent, line->len - line->sent);
         if (n == -EAGAIN)
             break;
         if (n < 0) {
@@ -208,14 +210,14 @@ size_t brig_event_log_flush(struct brig_event_log *log)
         if (line->sent == line->len)
             drop_first(log);
     }
-    while (log->broken && log->first) { /* nobody will ever read them */
+    while (log->broken && log->first) { /* the reader is gone */
         count_dropped(log, log->first->told);
         drop_first(log);
     }
     bool wait = log->first != NULL;
     struct epoll_event event = {.events = EPOLLOUT};
     if (wait != log->polled) {
-        epoll_ctl(log->epoll, wait ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, log->outlet.fd, &event);
+        epoll_ctl(log->epoll, wait ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, log->writer.fd, &event);
         log->polled = wait;
     }
     return log->queued;

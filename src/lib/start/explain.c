@@ -1,4 +1,6 @@
-/* The plan of a run, in words and as JSON: what would be enforced, how, and what would not. */
+/* SPDX-License-Identifier: MIT */
+/* Implements brig_explain(): prints the plan of a run as text or JSON, with the layers that are
+ * enforced and those that are missing. It starts one trial run, but never the caller's command. */
 #include <errno.h>
 #include <string.h>
 
@@ -97,8 +99,8 @@ static void explain_json(const struct plan *plan, struct buf *out)
     buf_text(out, "\n");
 }
 
-/* Whether a cell can be built here is found out by building one. A host without /bin/true is not
- * our concern. */
+/* Find out whether a cell can be built here by building one. A host without /bin/true is not an
+ * error. */
 static int try_cell(struct brig *brig, struct brig_error *err)
 {
     const char *argv[] = {"/bin/true"};
@@ -141,13 +143,13 @@ int brig_explain(struct brig *brig, const struct brig_spec *spec, bool json, cha
     int ret = try_cell(brig, err);
     if (ret < 0)
         return ret;
-    const char *needs = brig->no_cell[0] ? plan_needs_cell(spec) : NULL;
-    if (needs)
-        return error_refused(err, STAGE, "%s: needs a cell, and none can be built here: %s", needs,
-                             brig->no_cell);
+    if (brig->no_cell[0])
+        ret = plan_may_degrade(brig, spec, brig->no_cell, err);
+    if (ret < 0)
+        return ret;
     ret = plan_make(&plan, brig, spec, brig->no_cell[0] ? brig->no_cell : NULL, err);
     if (ret < 0) {
-        redact_error(spec, err);
+        spec_hide_error(spec, err);
         return ret;
     }
     buf_init(&text, TEXT_MAX);

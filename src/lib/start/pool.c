@@ -1,4 +1,7 @@
-/* Parked cells and their keeper. */
+/* SPDX-License-Identifier: MIT */
+/* Implements the pool: the parked cells, the pool thread that builds them, and the reap queue.
+ * Implements brig_warm(). A lock protects everything in struct pool; it is never held while a cell
+ * is built or ended. */
 #include "pool.h"
 
 #include <errno.h>
@@ -18,53 +21,57 @@
 #include "lib/run/run.h"
 #include "lib/cell/source.h"
 #include "lib/plan/plan_template.h"
+#include "lib/cell/toolchain.h"
 
 #define STAGE "warm"
 
 #define SHAPES_MAX      16
-#define CELLS_MAX       64                /* of one shape */
-#define GRAVES_MAX      64                /* what is over and not yet removed; then runs wait */
-#define AGE_MAX         (300 * NS_PER_S)  /* what a cell copied of /etc may be this old */
+#define CELLS_MAX       64 /* of one shape */
+#define REAP_MAX        64 /* ended runs that are not yet removed; with more, runs wait */
+#define AGE_MAX         (300 * NS_PER_S)  /* a cell's copies of files in /etc may be this old */
 #define RETRY_FIRST     (100 * NS_PER_MS) /* after a cell could not be built */
 #define RETRY_LAST      (10 * NS_PER_S)
-#define REFILL_AFTER    (10 * NS_PER_MS) /* unless half of them are gone */
-#define IN_USE          NS_PER_S         /* after a cell was taken: the keeper need not be woken */
-#define JOB_FILES_LEAST 16 /* descriptors that a guest must be allowed, to be given its job */
+#define REFILL_AFTER    (10 * NS_PER_MS) /* unless half of the cells are used up */
+#define IN_USE          NS_PER_S /* after a cell was taken: no need to wake the pool thread */
+#define JOB_FILES_LEAST 16       /* descriptors that a guest needs to receive its job */
 
 struct shape {
     struct brig_spec *spec; /* NULL: not used */
+    char *home;             /* HOME of the caller at the time of brig_warm() */
+    struct toolchain chain; /* the tool chain of the command */
     struct brig_run *first; /* oldest first */
     unsigned wanted, ready;
     uint64_t retry_at, retry_after;
 };
 
-/* What is left of a run, without the memory that it takes. */
-struct grave {
-    struct grave *next;
+/* An entry of the reap queue: the processes and file descriptors of a run, without its memory. */
+struct dead_run {
+    struct dead_run *next;
     struct spawned spawned;
-    int epoll, timer; /* to close the first takes long */
+    int epoll, timer; /* closing the epoll descriptor takes long */
     bool killed;
 };
 
 struct pool {
     struct brig *brig;
-    uid_t euid; /* whose cells they are */
-    pthread_t keeper;
+    uid_t euid; /* the user that the cells belong to */
+    pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* something to do for the keeper, or something it has done */
+    pthread_cond_t changed; /* there is work for the pool thread, or it has done some */
     bool stop;
-    uint64_t wakes_at;     /* the keeper, by itself; 0: it is awake */
-    uint64_t taken_at;     /* the last cell that was */
-    struct shape *at_work; /* what it builds or ends a cell of */
+    uint64_t wakes_at;     /* when the pool thread wakes by itself; 0: it is awake */
+    uint64_t taken_at;     /* when the last cell was taken */
+    struct shape *at_work; /* the shape whose cell the pool thread builds or ends */
     struct shape shapes[SHAPES_MAX];
-    struct grave *graves, **last_grave;
-    unsigned grave_count;
+    struct dead_run *reap_queue, **reap_last;
+    unsigned reap_count;
 };
 
 /* ---- matching ------------------------------------------------------------------------------ */
 
-/* What a cell does not know of: the supervisor keeps it, or the job brings it. */
-static bool is_of_the_run(enum key key)
+/* Is the key of no concern to the cell? Such a value is kept by the supervisor, or sent with the
+ * job. */
+static bool is_per_run_key(enum key key)
 {
     switch (key) {
     case KEY_TIMEOUT:
@@ -80,6 +87,7 @@ static bool is_of_the_run(enum key key)
     case KEY_REDACT_SET:
     case KEY_LABELS:
     case KEY_REQUIRE:
+    case KEY_ISOLATION: /* a parked run always has a cell */
         return true;
     default:
         return false;
@@ -109,10 +117,10 @@ static bool same_shape(const struct brig_spec *a, const struct brig_spec *b)
     if (a->state == b->state)
         return true;
     for (int key = 0; key < KEY_COUNT; key++) {
-        if (!is_of_the_run((enum key)key) && !same_value(&a->values[key], &b->values[key]))
+        if (!is_per_run_key((enum key)key) && !same_value(&a->values[key], &b->values[key]))
             return false;
     }
-    return a->template == b->template;
+    return a->template == b->template && same_list(&a->guards, &b->guards);
 }
 
 static struct shape *find_shape(struct pool *pool, const struct brig_spec *spec)
@@ -124,39 +132,40 @@ static struct shape *find_shape(struct pool *pool, const struct brig_spec *spec)
     return NULL;
 }
 
-/* Is what the caller named still what the cell shows? */
-static bool shows_the_same(const struct view *view)
+/* Are the files that the caller named still the ones that the cell shows? */
+static bool sources_unchanged(const struct view *view)
 {
     for (uint32_t i = 0; i < view->count; i++) {
         const struct cell_op *op = &view->ops[i];
         struct stat st;
-        if (op->kind != CELL_BIND || (op->a & CELL_SYSTEM))
+        if (op->kind != CELL_BIND || (op->flags & CELL_SYSTEM))
             continue;
-        if (lstat(op->source, &st) < 0 || source_device(&st) != op->b || st.st_ino != op->c)
+        if (lstat(op->source, &st) < 0 || source_device(&st) != op->device ||
+            st.st_ino != op->inode)
             return false;
     }
     return true;
 }
 
-/* Would a cell that is built now be the same? The current folder is part of it, unless the spec
- * names another. */
+/* Would a cell that is built now be the same? The current directory is part of the cell, unless the
+ * spec names a work directory. */
 static bool is_current(const struct brig_run *parked, const struct brig_spec *spec)
 {
-    char folder[4096];
+    char dir[4096];
     if (clock_now() - parked->built_at > AGE_MAX)
         return false;
-    /* The guest of a template has a socket of its own: if it is gone, its job cannot be sent. */
+    /* The guest of a template has its own socket; if the guest has ended, sending the job fails. */
     if (!spec->template && !spawn_is_parked(&parked->spawned))
         return false;
     if (!spec->values[KEY_WORKDIR].text && !spec->template &&
-        (!getcwd(folder, sizeof folder) || strcmp(folder, parked->plan.workdir_path) != 0))
+        (!getcwd(dir, sizeof dir) || strcmp(dir, parked->plan.workdir_path) != 0))
         return false;
     if (spec->template && template_stale(spec->template))
         return false;
-    return shows_the_same(&parked->plan.cell.view);
+    return sources_unchanged(&parked->plan.cell.view);
 }
 
-/* ---- the keeper ---------------------------------------------------------------------------- */
+/* ---- the pool thread ----------------------------------------------------------------------- */
 
 static void add_parked(struct shape *shape, struct brig_run *parked)
 {
@@ -179,7 +188,7 @@ static struct brig_run *remove_first(struct shape *shape)
     return parked;
 }
 
-/* When there is something to do for a shape: a cell too many, too few, or too old. */
+/* The time at which a shape needs work, because it has a cell too many, too few, or too old. */
 static uint64_t work_at(const struct shape *shape)
 {
     if (!shape->spec)
@@ -191,7 +200,7 @@ static uint64_t work_at(const struct shape *shape)
     return shape->first ? shape->first->built_at + AGE_MAX : UINT64_MAX;
 }
 
-/* A shape that is due; else *next is when one will be. */
+/* Returns a shape that needs work now. If there is none, *next is the time at which one will. */
 static struct shape *find_work(struct pool *pool, uint64_t now, uint64_t *next)
 {
     *next = UINT64_MAX;
@@ -205,8 +214,9 @@ static struct shape *find_work(struct pool *pool, uint64_t now, uint64_t *next)
     return NULL;
 }
 
-/* Called with the lock, which is given up while cells are built and ended. Shapes are only removed
- * after the keeper's end. */
+/* Called with the lock held; the lock is released while a cell is built or ended. This is safe
+ * because shapes are removed only after the pool thread has ended, or while it does not work on
+ * them. */
 static void work_on(struct pool *pool, struct shape *shape)
 {
     struct brig_run *parked = NULL;
@@ -232,44 +242,46 @@ static void work_on(struct pool *pool, struct shape *shape)
     pthread_cond_broadcast(&pool->changed);
 }
 
-static struct grave *remove_grave(struct pool *pool)
+static struct dead_run *next_dead(struct pool *pool)
 {
-    struct grave *grave = pool->graves;
-    if (grave && !(pool->graves = grave->next))
-        pool->last_grave = &pool->graves;
-    return grave;
+    struct dead_run *dead = pool->reap_queue;
+    if (dead && !(pool->reap_queue = dead->next))
+        pool->reap_last = &pool->reap_queue;
+    return dead;
 }
 
-/* Nothing holds what has answered to its time any more. The keeper does this before all else, since
- * it takes as long as a tenth of a run; who finds the keeper at work does it as well. */
-static void kill_graves(const struct pool *pool)
+/* Kill runs that have answered: no timeout ends them any more. The pool thread does this before all
+ * other work, since a kill takes as long as a tenth of a run. If the pool thread is busy, the
+ * caller of pool_reap() does it. */
+static void kill_dead(const struct pool *pool)
 {
-    for (struct grave *grave = pool->graves; grave; grave = grave->next) {
-        if (!grave->killed)
-            syscall(SYS_pidfd_send_signal, grave->spawned.pidfd, SIGKILL, NULL, 0);
-        grave->killed = true;
+    for (struct dead_run *dead = pool->reap_queue; dead; dead = dead->next) {
+        if (!dead->killed)
+            syscall(SYS_pidfd_send_signal, dead->spawned.pidfd, SIGKILL, NULL, 0);
+        dead->killed = true;
     }
 }
 
-static void end_grave(struct grave *grave)
+static void end_dead(struct dead_run *dead)
 {
-    fd_close_at(&grave->epoll);
-    fd_close_at(&grave->timer);
-    spawn_end(&grave->spawned);
-    free(grave);
+    fd_close_at(&dead->epoll);
+    fd_close_at(&dead->timer);
+    spawn_end(&dead->spawned);
+    free(dead);
 }
 
-static void bury_one(struct pool *pool)
+static void reap_one(struct pool *pool)
 {
-    struct grave *grave = remove_grave(pool);
+    struct dead_run *dead = next_dead(pool);
     pthread_mutex_unlock(&pool->lock);
-    end_grave(grave);
+    end_dead(dead);
     pthread_mutex_lock(&pool->lock);
-    pool->grave_count--;
+    pool->reap_count--;
     pthread_cond_broadcast(&pool->changed);
 }
 
-/* To be woken takes its waker as long as a tenth of a run. While runs come, it looks by itself. */
+/* Waking the pool thread takes the waker as long as a tenth of a run. While runs come, the thread
+ * therefore wakes by itself. */
 static void wait_for_change(struct pool *pool, uint64_t until)
 {
     uint64_t now = clock_now();
@@ -285,19 +297,20 @@ static void wait_for_change(struct pool *pool, uint64_t until)
     pool->wakes_at = 0;
 }
 
-/* Cells before graves: a run may wait for the one, nobody for the other. */
-static void *keep(void *arg)
+/* Build cells before emptying the reap queue: a run may wait for a cell, but nothing waits for the
+ * reap queue. */
+static void *pool_thread(void *arg)
 {
     struct pool *pool = arg;
     uint64_t next;
     pthread_mutex_lock(&pool->lock);
     while (!pool->stop) {
-        kill_graves(pool);
+        kill_dead(pool);
         struct shape *shape = find_work(pool, clock_now(), &next);
-        if (shape && pool->grave_count < GRAVES_MAX / 2)
+        if (shape && pool->reap_count < REAP_MAX / 2)
             work_on(pool, shape);
-        else if (pool->graves)
-            bury_one(pool);
+        else if (pool->reap_queue)
+            reap_one(pool);
         else if (shape)
             work_on(pool, shape);
         else
@@ -312,33 +325,38 @@ static void *keep(void *arg)
 struct brig_run *pool_take(struct pool *pool, const struct brig_spec *spec)
 {
     struct brig_run *parked = NULL;
-    if (spec->serves) /* its cell has a socket more */
+    if (spec->serves) /* its cell has one more socket */
         return NULL;
     if (spec->values[KEY_OPEN_FILES].set && spec->values[KEY_OPEN_FILES].number < JOB_FILES_LEAST)
         return NULL;
     const char *home = getenv("HOME");
+    struct toolchain chain;
+    if (toolchain_find(&chain, spec) < 0)
+        return NULL;
     pthread_mutex_lock(&pool->lock);
     struct shape *shape = find_shape(pool, spec);
-    bool same_caller = shape && strcmp(shape->spec->home, home ? home : "") == 0;
+    bool same_caller = shape && strcmp(shape->home, home ? home : "") == 0 &&
+                       toolchain_same(&shape->chain, &chain);
     if (same_caller && geteuid() == pool->euid && shape->first) {
         parked = remove_first(shape);
         pool->taken_at = clock_now();
-        /* The first one that is missing is not built at once, beside the run it was taken for. */
+        /* Do not build the first missing cell at once, in parallel with the run that took it. */
         if (shape->ready + 1 == shape->wanted && shape->ready > 0)
             shape->retry_at = pool->taken_at + REFILL_AFTER;
         else if (shape->ready <= shape->wanted / 2)
             shape->retry_at = 0;
     }
     pthread_mutex_unlock(&pool->lock);
+    toolchain_done(&chain);
     if (parked && !is_current(parked, spec)) {
-        pool_bury(pool, parked);
+        pool_reap(pool, parked);
         return NULL;
     }
     return parked;
 }
 
-/* Only if it would not wake by itself soon enough. */
-static void wake_keeper(struct pool *pool)
+/* Wake the pool thread, unless it will wake by itself soon enough. */
+static void wake_thread(struct pool *pool)
 {
     uint64_t next;
     bool due = find_work(pool, clock_now(), &next) != NULL;
@@ -346,51 +364,41 @@ static void wake_keeper(struct pool *pool)
         pthread_cond_broadcast(&pool->changed);
 }
 
-bool pool_goes_on(struct pool *pool)
-{
-    bool wanted = false;
-    pthread_mutex_lock(&pool->lock);
-    for (size_t i = 0; i < SHAPES_MAX; i++)
-        wanted = wanted || (pool->shapes[i].spec && pool->shapes[i].wanted > 0);
-    pthread_mutex_unlock(&pool->lock);
-    return wanted;
-}
-
 void pool_refill(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    wake_keeper(pool);
+    wake_thread(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
-void pool_bury(struct pool *pool, struct brig_run *run)
+void pool_reap(struct pool *pool, struct brig_run *run)
 {
-    struct grave *grave = malloc(sizeof *grave);
-    run->deferred = !grave;
-    if (grave) {
-        *grave =
-            (struct grave){NULL, run->spawned, take_fd(&run->epoll), take_fd(&run->timer), false};
+    struct dead_run *dead = malloc(sizeof *dead);
+    run->deferred = !dead;
+    if (dead) {
+        *dead = (struct dead_run){NULL, run->spawned, take_fd(&run->sources.epoll),
+                                  take_fd(&run->sources.timer), false};
         run->spawned = SPAWNED_NONE;
     }
     run_end(run);
-    if (!grave)
+    if (!dead)
         return;
     pthread_mutex_lock(&pool->lock);
-    while (pool->grave_count >= GRAVES_MAX && !pool->stop)
+    while (pool->reap_count >= REAP_MAX && !pool->stop)
         pthread_cond_wait(&pool->changed, &pool->lock);
-    *pool->last_grave = grave;
-    pool->last_grave = &grave->next;
-    pool->grave_count++;
-    if (pool->wakes_at == 0) /* it is at something that may take long */
-        kill_graves(pool);
-    wake_keeper(pool);
+    *pool->reap_last = dead;
+    pool->reap_last = &dead->next;
+    pool->reap_count++;
+    if (pool->wakes_at == 0) /* the pool thread is busy with work that may take long */
+        kill_dead(pool);
+    wake_thread(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
 /* ---- opening and closing ------------------------------------------------------------------- */
 
-/* The keeper takes no signals: they are the host's. */
-static int start_keeper(struct pool *pool)
+/* The pool thread blocks all signals: their handlers belong to the host program. */
+static int start_thread(struct pool *pool)
 {
     pthread_condattr_t attributes;
     sigset_t all, before;
@@ -401,7 +409,7 @@ static int start_keeper(struct pool *pool)
     pthread_condattr_destroy(&attributes);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int ret = pthread_create(&pool->keeper, NULL, keep, pool);
+    int ret = pthread_create(&pool->thread, NULL, pool_thread, pool);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return -ret;
 }
@@ -412,9 +420,9 @@ static int open_pool(struct brig *brig, struct brig_error *err)
     if (!pool)
         return error_memory(err, STAGE);
     pool->brig = brig;
-    pool->last_grave = &pool->graves;
+    pool->reap_last = &pool->reap_queue;
     pool->euid = geteuid();
-    int ret = start_keeper(pool);
+    int ret = start_thread(pool);
     if (ret < 0) {
         free(pool);
         return error_system(err, STAGE, -ret, "cannot start a thread: %s", error_text(-ret));
@@ -423,21 +431,34 @@ static int open_pool(struct brig *brig, struct brig_error *err)
     return 0;
 }
 
-/* The keeper must not look into an environment that the host may change beside it. */
-static struct brig_spec *copy_with_home(const struct brig_spec *spec)
+static void shape_done(struct shape *shape)
 {
-    struct brig_spec *copy = spec_copy(spec);
-    const char *home = getenv("HOME");
-    if (copy)
-        brig_spec_give_input(copy, NULL, 0, NULL); /* it is not there for long */
-    if (copy && !(copy->home = strdup(home ? home : ""))) {
-        brig_spec_free(copy);
-        return NULL;
-    }
-    return copy;
+    brig_spec_free(shape->spec);
+    toolchain_done(&shape->chain);
+    free(shape->home);
+    *shape = (struct shape){0};
 }
 
-/* A shape of its own, with its first cell. */
+/* Copy the environment that the pool thread needs, since the host program may change it at any
+ * time. */
+static int shape_init(struct shape *shape, const struct brig_spec *spec)
+{
+    const char *home = getenv("HOME");
+    *shape = (struct shape){.retry_after = RETRY_FIRST};
+    shape->spec = spec_copy(spec);
+    shape->home = strdup(home ? home : "");
+    if (!shape->spec || !shape->home || toolchain_find(&shape->chain, spec) < 0) {
+        shape_done(shape);
+        return -ENOMEM;
+    }
+    /* The input lives only as long as the call of brig_warm(). */
+    brig_spec_give_input(shape->spec, NULL, 0, NULL);
+    shape->spec->home = shape->home;
+    shape->spec->toolchain = &shape->chain;
+    return 0;
+}
+
+/* Add a shape with its first cell. */
 static int add_shape(struct pool *pool, const struct brig_spec *spec, struct brig_run *first,
                      struct brig_error *err)
 {
@@ -445,14 +466,22 @@ static int add_shape(struct pool *pool, const struct brig_spec *spec, struct bri
         struct shape *shape = &pool->shapes[i];
         if (shape->spec && (shape->wanted || shape->ready || pool->at_work == shape))
             continue;
-        brig_spec_free(shape->spec); /* of one that is not wanted any more */
-        *shape = (struct shape){.spec = copy_with_home(spec), .retry_after = RETRY_FIRST};
-        if (!shape->spec)
+        shape_done(shape); /* a shape that is no longer wanted */
+        if (shape_init(shape, spec) < 0)
             return error_memory(err, STAGE);
         add_parked(shape, first);
         return 0;
     }
     return error_refused(err, STAGE, "only %d kinds of cells can be kept warm at once", SHAPES_MAX);
+}
+
+static void set_wanted(struct pool *pool, struct shape *shape, unsigned cells)
+{
+    unsigned all = 0;
+    shape->wanted = cells;
+    for (size_t i = 0; i < SHAPES_MAX; i++)
+        all += pool->shapes[i].wanted;
+    __atomic_store_n(&pool->brig->cells_wanted, all, __ATOMIC_RELEASE);
 }
 
 int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
@@ -472,7 +501,8 @@ int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
     bool known = find_shape(pool, spec) != NULL;
     pthread_mutex_unlock(&pool->lock);
     struct brig_run *first = NULL;
-    if (!known && cells > 0) { /* so that it is told now if none can be built */
+    /* Build the first cell here, so that the caller gets the error if none can be built. */
+    if (!known && cells > 0) {
         first = run_park(brig, spec, err);
         if (!first)
             return -errno;
@@ -485,10 +515,10 @@ int brig_warm(struct brig *brig, const struct brig_spec *spec, unsigned cells,
     }
     struct shape *shape = find_shape(pool, spec);
     if (shape)
-        shape->wanted = cells;
+        set_wanted(pool, shape, cells);
     pthread_cond_broadcast(&pool->changed);
     while (cells == 0 &&
-           (pool->grave_count > 0 || (shape && (shape->ready > 0 || pool->at_work == shape))))
+           (pool->reap_count > 0 || (shape && (shape->ready > 0 || pool->at_work == shape))))
         pthread_cond_wait(&pool->changed, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
     if (first)
@@ -517,16 +547,16 @@ void pool_close(struct pool *pool)
     pool->stop = true;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
-    pthread_join(pool->keeper, NULL);
+    pthread_join(pool->thread, NULL);
     for (size_t i = 0; i < SHAPES_MAX; i++) {
         struct brig_run *parked;
         while ((parked = remove_first(&pool->shapes[i])))
             run_end(parked);
-        brig_spec_free(pool->shapes[i].spec);
+        shape_done(&pool->shapes[i]);
     }
-    struct grave *grave;
-    while ((grave = remove_grave(pool)))
-        end_grave(grave);
+    struct dead_run *dead;
+    while ((dead = next_dead(pool)))
+        end_dead(dead);
     pthread_cond_destroy(&pool->changed);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

@@ -1,11 +1,14 @@
-/* Cells built ahead: parked, used once, renewed by a thread of the library's own.
+/* SPDX-License-Identifier: MIT */
+/* The pool: cells built ahead by a thread of the library, parked, and used once. start.c takes
+ * cells from it, and hands it the runs that are over.
  *
- *     brig_warm() ──► shape ──keeper──► parked run ──take──► run ──bury──► keeper ends and removes
+ *     brig_warm() ──► shape ──pool thread──► parked run ──pool_take()──► run
+ *     run ──pool_reap()──► reap queue ──pool thread──► killed, waited for, removed
  *
- * What is parked is a run that has all but its command: the cell, and all that watches it. It fits
- * a spec if everything that the cell was built from is the same: limits, view, network. What only
- * the supervisor keeps (timeouts, output) and what the job brings (command, environment, streams)
- * may differ. */
+ * A parked run has everything but its command: the cell, and all that watches it. It fits a spec if
+ * everything that the cell was built from is the same: limits, view, network. Values that only the
+ * supervisor uses (timeouts, output) and values that are sent with the job (command, environment,
+ * streams) may differ. */
 #ifndef LIB_POOL_H
 #define LIB_POOL_H
 
@@ -13,20 +16,17 @@
 
 struct pool;
 
-/* A parked run for this spec, the caller's now, or NULL. */
+/* Take a parked run for this spec. The caller owns it. Returns NULL if there is none. */
 struct brig_run *pool_take(struct pool *pool, const struct brig_spec *spec);
 
-/* After that, when the run is on its way: have the next one built. */
+/* Have the next cell built; called when the run that took one has started. */
 void pool_refill(struct pool *pool);
 
-/* Does it go on? Else what is over is removed before anybody is told that it is. */
-bool pool_goes_on(struct pool *pool);
+/* Hand a run that is over to the pool thread. The run is freed here. The pool thread kills its
+ * processes, waits for their end, removes the cgroup and closes the file descriptors. */
+void pool_reap(struct pool *pool, struct brig_run *run);
 
-/* Leave what is over to the keeper: what still lives is killed, and the run is freed, but to wait
- * for the end, to remove the group and to close what is open is the keeper's. */
-void pool_bury(struct pool *pool, struct brig_run *run);
-
-/* End the keeper and all that is parked, and wait for it. */
+/* End the pool thread, end all parked runs, and wait for them. */
 void pool_close(struct pool *pool);
 
 #endif

@@ -1,8 +1,9 @@
-/* One call of a tool: arguments checked before anything is started, given on stdin; what came back,
- * and how it ended, made into one answer.
+/* SPDX-License-Identifier: MIT */
+/* One call of a tool: checks the arguments before anything is started, passes them on stdin, and
+ * turns the result and the end of the run into one answer.
  *
- * Nothing that a guest sent is trusted: an envelope is looked at, never acted upon, and a run that
- * did not end well has no output, whatever it sent before. */
+ * Nothing that a guest sends is trusted: an envelope is parsed but never acted upon, and a run that
+ * did not end well has no output, even if it sent some before. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,9 +26,9 @@
 #define STAGE       "call"
 #define SCHEMA      "brig.call/1"
 #define ID_MAX      128
-#define CHECKED_MAX (8u << 20) /* of an output that has a schema */
-#define LAST_WORDS  400        /* of stderr, in the message of a call that failed */
-#define ERROR_MAX   65536      /* of a tool's own error */
+#define CHECKED_MAX (8u << 20) /* bytes of an output that has a schema */
+#define LAST_WORDS  400        /* bytes of stderr in the message of a failed call */
+#define ERROR_MAX   65536      /* bytes of a tool's own error */
 #define MARKER_SIZE 64
 #define ROOM        (1u << 16)
 
@@ -36,11 +37,11 @@ struct brig_call {
     char id[ID_MAX + 1];
     struct brig_spec *spec;
     struct brig_run *run;
-    int arguments; /* a memfd, which is fed to stdin */
+    int arguments; /* a memfd, which the stdin relay passes on */
     char begin[MARKER_SIZE], end[MARKER_SIZE];
     bool answered;
     struct brig_answer answer;
-    char *output, *error; /* of the answer, where they are not the run's own bytes */
+    char *output, *error; /* storage of the answer, unless it refers to the bytes of the run */
 };
 
 /* ---- start -------------------------------------------------------------------------------------
@@ -55,7 +56,7 @@ static int make_nonce(char out[33], struct brig_error *err)
     return 0;
 }
 
-/* The caller's, or a new one. */
+/* Use the caller's id, or generate one. */
 static int choose_id(char out[ID_MAX + 1], const char *id, struct brig_error *err)
 {
     char nonce[33];
@@ -93,7 +94,7 @@ static int check_arguments(const struct tool *tool, const char *args, size_t len
     return ret;
 }
 
-/* In memory only, and nowhere to be seen: not on a command line, not in a file that has a name. */
+/* Keep the arguments in memory only: neither a command line nor a named file shows them. */
 static int keep_arguments(struct brig_call *call, const char *args, size_t len,
                           struct brig_error *err)
 {
@@ -117,8 +118,8 @@ static int set_variable(struct brig_call *call, const char *name, const char *va
     return brig_spec_set(call->spec, "env", entry, BRIG_FROM_OPTION, NULL, err);
 }
 
-/* What a program that can only print puts around its envelope. Who does not know the number cannot
- * forge it: not the page that a tool fetched, nor the file that it shows. */
+/* Create the markers that a tool prints around its envelope if it can only print. They contain a
+ * random number: a web page that the tool fetched, or a file that it shows, cannot forge them. */
 static int make_markers(struct brig_call *call, struct brig_error *err)
 {
     char nonce[33];
@@ -154,7 +155,7 @@ int brig_call_start(struct brig *brig, const struct brig_tools *tools, const cha
     const struct tool *tool = tools_find(tools, name);
     if (!tool) {
         int unknown = unknown_tool(tools, name, err);
-        redact_error(NULL, err);
+        spec_hide_error(NULL, err);
         return unknown;
     }
     struct brig_call *call = calloc(1, sizeof *call);
@@ -171,10 +172,12 @@ int brig_call_start(struct brig *brig, const struct brig_tools *tools, const cha
         ret = check_arguments(tool, args, len, err);
     if (ret == 0)
         ret = prepare(call, args, len, err);
-    if (ret == 0)
+    if (ret == 0) {
+        brig_spec_hide_host(call->spec); /* a model reads the answer */
         ret = brig_start(brig, call->spec, &call->run, err);
+    }
     if (ret < 0) {
-        redact_error(tool->spec, err);
+        spec_hide_error(tool->spec, err);
         brig_call_free(call);
         return ret;
     }
@@ -207,7 +210,7 @@ const char *brig_call_id(const struct brig_call *call)
 /* ---- the answer --------------------------------------------------------------------------------
  */
 
-/* The answer is an error, of this text. */
+/* Make the answer an error with this text. */
 static void fail(struct brig_call *call, const char *text)
 {
     const struct redact_rules *rules = call->run->plan.rules;
@@ -216,7 +219,7 @@ static void fail(struct brig_call *call, const char *text)
     call->answer = (struct brig_answer){.error = call->error ? call->error : "out of memory"};
 }
 
-/* The text of a JSON string; any other JSON as it is written. */
+/* The text of a JSON string; any other JSON unchanged. */
 static char *text_of(struct jsonscan_span json)
 {
     char *text = NULL;
@@ -232,19 +235,20 @@ static char *text_of(struct jsonscan_span json)
     if (root && root->first)
         text = strdup(root->first->text);
     jsonr_free(root);
-    return text ? text : strndup(json.at, json.len); /* \u0000 and the like: as it is written */
+    /* Cannot be decoded (\u0000, for example): unchanged. */
+    return text ? text : strndup(json.at, json.len);
 }
 
 static void fail_as_told(struct brig_call *call, const struct envelope *envelope)
 {
     autofree char *text = envelope->error.len ? text_of(envelope->error) : NULL;
     struct jsonscan_span metadata = envelope->metadata;
-    fail(call, text ? text : "the tool says that it failed, and not why");
+    fail(call, text ? text : "the tool reports a failure, but no reason");
     call->answer.metadata = metadata.len ? metadata.at : NULL;
     call->answer.metadata_len = metadata.len;
 }
 
-/* The last words on stderr help more than any number. */
+/* Add the end of stderr, which explains more than an exit code. */
 static void fail_with_last_words(struct brig_call *call, const char *text)
 {
     const struct brig_output *err = &brig_run_result(call->run)->err;
@@ -261,7 +265,8 @@ static void fail_with_last_words(struct brig_call *call, const char *text)
     fail(call, message);
 }
 
-/* What was sent or printed as the result. False: there is none, and `why` says so. */
+/* Find the result that was sent or printed. Returns false with the reason in `why` if there is
+ * none. */
 static bool find_envelope(const struct brig_call *call, struct envelope *envelope,
                           char why[ENVELOPE_WHY_SIZE])
 {
@@ -274,7 +279,7 @@ static bool find_envelope(const struct brig_call *call, struct envelope *envelop
     }
     if (tool->result == TOOL_RESULT_MARKERS && (result->out.truncated || result->out.error)) {
         snprintf(why, ENVELOPE_WHY_SIZE,
-                 "what it printed is not all there: it is over its output budget");
+                 "its output is incomplete, because it is over the output budget");
         return false;
     }
     if (tool->result == TOOL_RESULT_MARKERS &&
@@ -285,7 +290,7 @@ static bool find_envelope(const struct brig_call *call, struct envelope *envelop
     return envelope_read(envelope, json.at, json.len, why);
 }
 
-/* All that was printed, as a JSON string; bytes that are no text, as base64 that says so. */
+/* Answer with all of stdout as a JSON string, or with marked base64 if it is not text. */
 static void answer_with_stdout(struct brig_call *call)
 {
     const struct brig_output *out = &brig_run_result(call->run)->out;
@@ -293,7 +298,7 @@ static void answer_with_stdout(struct brig_call *call)
     struct jsonw w;
     bool utf8 = text_is_utf8(out->data, out->len);
     if (out->truncated || out->error) {
-        fail(call, "what the tool printed is not all there: it is over its output budget");
+        fail(call, "the output of the tool is incomplete, because it is over the output budget");
         return;
     }
     buf_init(&buf, out->len * 6 + ROOM);
@@ -340,7 +345,7 @@ static void answer_after_exit(struct brig_call *call, int code)
         fail_as_told(call, &envelope);
     } else if (code != 0) {
         snprintf(text, sizeof text, "the tool exited with %d, and %s", code,
-                 found ? "what it sent before does not count" : why);
+                 found ? "the result that it sent before does not count" : why);
         fail_with_last_words(call, text);
     } else if (!found) {
         snprintf(text, sizeof text, "the tool exited with 0, but %s", why);
@@ -409,7 +414,7 @@ int brig_call_json(struct brig_call *call, char **out, size_t *len, struct brig_
     char *text = NULL;
     size_t text_len = 0;
     if (!answer)
-        return error_usage(err, STAGE, "the call goes on");
+        return error_usage(err, STAGE, "the call is still running");
     int ret = brig_result_json(result, &text, &text_len, err);
     if (ret < 0)
         return ret;
@@ -432,7 +437,7 @@ int brig_call_json(struct brig_call *call, char **out, size_t *len, struct brig_
     jsonw_raw(&w, "result", text, text_len);
     jsonw_close(&w, '}');
     buf_text(&buf, "\n");
-    brig_free(text);
+    free(text);
     return result_take(&buf, STAGE, out, len, err);
 }
 
@@ -442,7 +447,7 @@ int brig_call_error_json(const char *name, const char *id, const struct brig_err
     bool denied = error->fault == BRIG_FAULT_USAGE || error->fault == BRIG_FAULT_REFUSED;
     char chosen[ID_MAX + 1];
     struct brig_error told = *error;
-    redact_error(NULL, &told);
+    spec_hide_error(NULL, &told);
     struct buf buf;
     struct jsonw w;
     buf_init(&buf, ROOM);

@@ -1,7 +1,8 @@
-/* Decimal numbers of any length, compared digit by digit. */
+/* SPDX-License-Identifier: MIT */
+/* Compares decimal numbers of any length digit by digit. */
 #include "decimal.h"
 
-/* Behind the e. What lies beyond the bound is as good as the bound. */
+/* Read the exponent after the e, clamped to the maximum. */
 static int64_t read_exponent(const char *text)
 {
     bool negative = *text == '-';
@@ -25,7 +26,7 @@ struct decimal decimal_read(const char *text)
         if (*text == '.') {
             fraction = true;
         } else if (!d.digits && *text == '0') {
-            d.point -= fraction; /* a zero before the first digit that counts */
+            d.point -= fraction; /* a zero before the first significant digit */
         } else {
             if (!d.digits)
                 d.digits = text;
@@ -76,10 +77,10 @@ bool decimal_is_integer(const struct decimal *number)
     return number->count == 0 || (number->point > 0 && number->count <= (uint64_t)number->point);
 }
 
-/* Both are integers without a zero at their end, times a power of ten. If the power of the unit is
- * the higher one, the number would have to end in zeros to be a multiple; if not, the difference is
- * multiplied to the remainder. Beyond all the twos and fives that the unit can have in it, further
- * tens change nothing. */
+/* Both are integers without trailing zeros, times a power of ten. If the power of the unit is
+ * higher, the number would need trailing zeros to be a multiple. Otherwise the difference of the
+ * powers is multiplied into the remainder. Once it covers all factors 2 and 5 that the unit can
+ * have, further tens change nothing. */
 bool decimal_is_multiple(const struct decimal *number, const struct decimal *unit)
 {
     unsigned __int128 modulus = 0, rest = 0;

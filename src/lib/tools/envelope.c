@@ -1,4 +1,5 @@
-/* Envelopes. */
+/* SPDX-License-Identifier: MIT */
+/* Parses envelopes and finds them in printed text. */
 #include "envelope.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static bool is_text(struct jsonscan_span span, const char *text)
     return span.len == len + 2 && span.at[0] == '"' && memcmp(span.at + 1, text, len) == 0;
 }
 
-/* Only these, each once. */
+/* Accept only these members, each at most once. */
 static bool check_members(const struct jsonscan *scan, char why[ENVELOPE_WHY_SIZE])
 {
     static const char *const known[] = {"status", "output", "error", "metadata"};

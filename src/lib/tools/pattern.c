@@ -1,4 +1,5 @@
-/* From the syntax of ECMAScript to that of PCRE2, and matching within bounds. */
+/* SPDX-License-Identifier: MIT */
+/* Translates regular expressions of ECMAScript to PCRE2, and matches them within bounds. */
 #include "pattern.h"
 
 #include <errno.h>
@@ -17,11 +18,12 @@
     (PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C |      \
      PCRE2_AUTO_CALLOUT)
 #define GROUPS_DEEP 64
-#define CALLS_MAX   1000000 /* from one place of the text */
+#define CALLS_MAX   1000000 /* from one position of the text */
 #define HEAP_KIB    16384
-#define MATCH_COST  16 /* to begin with */
+#define MATCH_COST  16 /* units charged at the start of a match */
 
-/* Space of ECMAScript and all but that, as the members of a class; and all but an end of a line. */
+/* White space of ECMAScript and its complement, as members of a class; and all characters except
+ * line terminators. */
 #define SPACE "\\s\\x{a0}\\x{feff}\\p{Z}"
 #define NO_SPACE                                                                                   \
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}\\x{21}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"               \
@@ -32,7 +34,7 @@
 struct translation {
     const char *at;
     struct buf out;
-    bool repeated; /* the last item has its quantifier */
+    bool repeated; /* the last item has a quantifier */
     char *why;
 };
 
@@ -48,7 +50,7 @@ static int refuse(struct translation *t, const char *format, ...)
     return -EINVAL;
 }
 
-/* Copies so many bytes. */
+/* Copy bytes unchanged. */
 static int keep(struct translation *t, size_t len)
 {
     buf_add(&t->out, t->at, len);
@@ -56,7 +58,7 @@ static int keep(struct translation *t, size_t len)
     return 0;
 }
 
-/* Skips so many bytes, and puts a text in their place. */
+/* Skip bytes and put a text in their place. */
 static int instead(struct translation *t, size_t len, const char *text)
 {
     buf_text(&t->out, text);
@@ -82,7 +84,7 @@ static bool is_letter(char c)
     return (c | 32) >= 'a' && (c | 32) <= 'z';
 }
 
-/* Exactly so many hexadecimal digits, or -1. */
+/* Read exactly `count` hexadecimal digits, or return -1. */
 static int read_hex(const char *text, size_t count)
 {
     int value = 0;
@@ -124,7 +126,7 @@ static int translate_unicode(struct translation *t)
     return put_code(t, 6, code);
 }
 
-/* \p{L}; names in their short form, and of scripts. */
+/* Translate \p{L}: short names of properties, and names of scripts. */
 static int translate_property(struct translation *t)
 {
     size_t len = t->at[2] == '{' ? strcspn(t->at, "}") : 0;
@@ -143,7 +145,7 @@ static int translate_reference(struct translation *t)
     return 0;
 }
 
-/* Letters and digits that have the same meaning in both, or one that is easily said. */
+/* Translate letters and digits whose meaning is the same in both, or easy to express. */
 static int translate_name(struct translation *t, bool in_class)
 {
     char c = t->at[1], after = t->at[2];
@@ -184,7 +186,7 @@ static int translate_escape(struct translation *t, bool in_class)
         return refuse(t, "\\ at the end");
     if (is_letter(c) || is_digit(c))
         return translate_name(t, in_class);
-    if ((unsigned char)c >= 0x80) { /* it stands for itself */
+    if ((unsigned char)c >= 0x80) { /* not special: the backslash is dropped */
         t->at++;
         return 0;
     }
@@ -193,8 +195,8 @@ static int translate_escape(struct translation *t, bool in_class)
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-/* Empty ones get members: PCRE2 loses what repeats them. A bracket, and what could stand behind it
- * for a class of POSIX, stand for themselves. */
+/* An empty class gets members, because PCRE2 loses its quantifier. A bracket is escaped, and so are
+ * the bytes that would make it a POSIX class. */
 static int translate_class(struct translation *t)
 {
     if (strncmp(t->at, "[]", 2) == 0)
@@ -215,7 +217,7 @@ static int translate_class(struct translation *t)
     return ret ? ret : keep(t, 1);
 }
 
-/* How long {n}, {n,} or {n,m} is; 0: it is none, and the brace stands for itself; or -errno. */
+/* The length of {n}, {n,} or {n,m}; 0 if the brace is a literal; or -errno. */
 static int length_of_repeat(struct translation *t)
 {
     const char *at = t->at + 1;
@@ -236,7 +238,7 @@ static int length_of_repeat(struct translation *t)
     return (int)(at + 1 - t->at);
 }
 
-/* A second one would be possessive in PCRE2, and is an error in ECMAScript. */
+/* A second quantifier would be possessive in PCRE2, and is an error in ECMAScript. */
 static int translate_repeat(struct translation *t)
 {
     int len = *t->at == '{' ? length_of_repeat(t) : 1;
@@ -306,7 +308,7 @@ static int translate(const char *text, struct buf *out, char *why)
 
 /* ---- PCRE2 --------------------------------------------------------------------------------- */
 
-/* By way of our own functions, so that the tests can make them fail. */
+/* PCRE2 allocates with malloc() of this library, so that the tests can make it fail. */
 static void *take_memory(size_t size, void *unused)
 {
     return malloc(size);
@@ -359,8 +361,9 @@ void pattern_free(struct pattern *pattern)
     pcre2_code_free((pcre2_code *)pattern);
 }
 
-/* The limits of PCRE2 begin anew at each place of the text; this one counts them all. It is called
- * before each item of the expression. What an item has passed is seen from where the next begins.
+/* Count the work of a match. The limits of PCRE2 start anew at each position of the text; this one
+ * covers all of them. PCRE2 calls it before each item of the expression. The distance between the
+ * positions of two calls is the number of characters that an item has passed.
  */
 static int count_work(pcre2_callout_block *block, void *data)
 {
@@ -378,7 +381,7 @@ static int prepare(struct pattern_work *work)
         return -ENOMEM;
     pcre2_match_context *context = pcre2_match_context_create(memory);
     work->context = context;
-    work->data = pcre2_match_data_create(1, memory); /* nobody asks for the groups */
+    work->data = pcre2_match_data_create(1, memory); /* no groups are needed */
     pcre2_general_context_free(memory);
     if (!work->context || !work->data) {
         pattern_work_done(work);

@@ -1,9 +1,10 @@
-/* Checking a value with a compiled JSON schema.
+/* SPDX-License-Identifier: MIT */
+/* Checks a value with a compiled JSON schema.
  *
- * Inside, a check is 1 (it is so), 0 (it is not, and `text` says why unless nobody asked) or
- * -errno, which ends the whole check: what could not be checked has not failed, and must not make
- * the schema of a "not" right. The recursion is bounded by the depth of the value and by the number
- * of schemas for one value, which schema_refs.c has measured. */
+ * Inside, a check returns 1 (valid), 0 (invalid, with the reason in `text` unless `quiet`) or
+ * -errno, which ends the whole check: a check that could not be made is not a failed one, and must
+ * not make a "not" succeed. The recursion is bounded by the depth of the value and by the number of
+ * schemas for one value, which schema_refs.c has computed. */
 #include "schema.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include "schema_value.h"
 
 #define STAGE        "schema"
-#define VISIT        16 /* steps of work for one visit; a comparison is one */
+#define VISIT        16 /* units of work for one visit; a comparison is one */
 #define WORK_MAX     ((int64_t)SCHEMA_VISITS_MAX * VISIT)
 #define PATTERN_WORK 20000000 /* about half a second */
 #define FRAMES_MAX   512      /* less than half a MiB of stack */
@@ -27,11 +28,11 @@
 #define TEXT_SIZE    (SCHEMA_POINTER_SIZE + 32 + WHY_SIZE)
 
 struct check {
-    const struct jsonr *root; /* of the value */
+    const struct jsonr *root; /* root of the value */
     int64_t left;
     struct pattern_work pattern_work;
     unsigned depth;
-    unsigned quiet; /* above 0: nobody wants to know why */
+    unsigned quiet; /* above 0: the reason is not needed */
     const char *prefix;
     char text[TEXT_SIZE];
 };
@@ -41,7 +42,7 @@ static int check_node(struct check *c, const struct schema_node *node, const str
 /* ---- saying why ---------------------------------------------------------------------------- */
 
 static int fails(struct check *c, const struct jsonr *value, const char *format, ...)
-    __attribute__((format(printf, 3, 4), noinline)); /* it needs more of the stack than a check */
+    __attribute__((format(printf, 3, 4), noinline)); /* uses more stack than a check */
 
 static int fails(struct check *c, const struct jsonr *value, const char *format, ...)
 {
@@ -52,7 +53,7 @@ static int fails(struct check *c, const struct jsonr *value, const char *format,
     va_start(args, format);
     int len = vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    if (len >= (int)sizeof why) /* it was cut: not in the middle of a character */
+    if (len >= (int)sizeof why) /* truncated: drop the incomplete character at the end */
         why[sizeof why - 1 - text_utf8_tail((const unsigned char *)why, sizeof why - 1)] = 0;
     const char *where = schema_pointer(c->root, value, pointer);
     snprintf(c->text, sizeof c->text, "%s%s%s%s", where, *where ? ": " : "",
@@ -284,7 +285,7 @@ static int check_name(struct check *c, const struct schema_node *n, const struct
     return ret;
 }
 
-/* Sets *known where a pattern matched. */
+/* Sets *known if a pattern matched. */
 static int check_patterns(struct check *c, const struct schema_node *n, const struct jsonr *member,
                           bool *known)
 {
@@ -325,7 +326,8 @@ static int check_member(struct check *c, const struct schema_node *n, const stru
 static bool has_member(struct check *c, const struct jsonr *value, const char *key)
 {
     c->left -= 1 + (int64_t)value->count / 4;
-    return c->left < 0 || jsonr_get(value, key); /* check_node() will see that there is none left */
+    /* Check_node() notices that the budget is used up. */
+    return c->left < 0 || jsonr_get(value, key);
 }
 
 static int check_required(struct check *c, const struct jsonr *value, const struct jsonr *names,
@@ -371,7 +373,7 @@ static int check_quietly(struct check *c, const struct schema_node *node, const 
     return ret;
 }
 
-/* The types that a schema says at its beginning; 0: it does not. */
+/* The types that a schema requires at its top level; 0 if none. */
 static unsigned types_said(const struct schema_node *node)
 {
     for (unsigned i = 0; i < SCHEMA_DEPTH_MAX && !node->types && node->ref; i++)
@@ -379,7 +381,7 @@ static unsigned types_said(const struct schema_node *node)
     return node->types;
 }
 
-/* Which of the alternatives was meant: the first that is made for a value of this type. */
+/* Guess the intended alternative: the first one that accepts values of this type. */
 static size_t find_nearest(const struct schema_list *list, const struct jsonr *value)
 {
     unsigned type = type_of(value);
@@ -391,14 +393,15 @@ static size_t find_nearest(const struct schema_list *list, const struct jsonr *v
     return list->count;
 }
 
-/* Messages are made only now, when nothing can be right any more: they cost more than checks. */
+/* Messages are built only after all alternatives have failed, because they cost more than checks.
+ */
 __attribute__((noinline)) static int fails_all(struct check *c, const struct schema_list *list,
                                                const struct jsonr *value, const char *keyword)
 {
     char why[TEXT_SIZE];
     unsigned types = 0;
     size_t nearest = find_nearest(list, value);
-    if (nearest == list->count) { /* each says its types, and it is of none of them */
+    if (nearest == list->count) { /* every alternative requires a type, and none fits */
         for (size_t i = 0; i < list->count; i++)
             types |= types_said(list->items[i]);
         return fails_type(c, value,
@@ -412,7 +415,7 @@ __attribute__((noinline)) static int fails_all(struct check *c, const struct sch
                  list->count, keyword, nearest + 1, why);
 }
 
-/* How many of the alternatives are right, up to `max`. */
+/* The number of alternatives that match, at most `max`. */
 static int count_right(struct check *c, const struct schema_list *list, const struct jsonr *value,
                        int max)
 {

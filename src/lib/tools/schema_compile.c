@@ -1,4 +1,5 @@
-/* Compiling a JSON schema: one row of a table for each keyword that is known. */
+/* SPDX-License-Identifier: MIT */
+/* Compiles a JSON schema, with one row of a table for each known keyword. */
 #include "schema_node.h"
 
 #include <errno.h>
@@ -23,29 +24,19 @@ struct compiler {
     const char *place;
     struct brig_error *err;
     unsigned depth;
-    const struct jsonr *at; /* the schema that is being compiled, for messages */
+    const struct jsonr *at; /* the schema being compiled, for messages */
     const char *keyword;
 };
 
-/* One row of the table; `offset` is that of the field of the node that it fills. */
+/* One row of the table. `offset` is the offset of the node's field that the row fills. */
 struct keyword {
     const char *name;
     int (*take)(struct compiler *c, const struct jsonr *value, void *field);
     size_t offset;
-    const char *hint; /* of a keyword that is refused */
+    const char *hint; /* advice for a refused keyword */
 };
 
 static int compile_node(struct compiler *c, const struct jsonr *source, struct schema_node **out);
-
-int schema_malformed(const struct schema *schema, const struct jsonr *at, const char *keyword,
-                     const char *place, const char *why, struct brig_error *err)
-{
-    char pointer[SCHEMA_POINTER_SIZE];
-    const char *where = schema_pointer(schema->source, at, pointer);
-    return error_usage(err, STAGE, "%s: %s%s%.*s%s%s", place, where, *where ? ": " : "",
-                       keyword ? (int)text_cut(keyword, 60) : 0, keyword ? keyword : "",
-                       keyword ? ": " : "", why);
-}
 
 static int malformed(const struct compiler *c, const char *why)
 {
@@ -303,7 +294,7 @@ static int take_patterns(struct compiler *c, const struct jsonr *value, void *fi
     return ret;
 }
 
-/* They are there to be referred to. */
+/* Definitions are only compiled, for $ref to find. */
 static int take_definitions(struct compiler *c, const struct jsonr *value, void *field)
 {
     if (value->type != JSONR_OBJECT)
@@ -399,7 +390,7 @@ static int take_keyword(struct compiler *c, const struct jsonr *member, struct s
     return ret;
 }
 
-/* What would say nothing where it stands was meant to say something. */
+/* Refuse keywords that have no effect without another one. */
 static int check_company(struct compiler *c, const struct schema_node *node)
 {
     const char *lonely = NULL, *needs = "without if";

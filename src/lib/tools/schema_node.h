@@ -1,5 +1,6 @@
-/* A schema as it is compiled: what schema_compile.c makes, schema_refs.c connects and schema.c
- * checks with. */
+/* SPDX-License-Identifier: MIT */
+/* A compiled schema: schema_compile.c creates it, schema_refs.c connects its references and
+ * schema.c checks values with it. */
 #ifndef LIB_SCHEMA_NODE_H
 #define LIB_SCHEMA_NODE_H
 
@@ -8,7 +9,7 @@
 #include "base/jsonr.h"
 #include "pattern.h"
 
-/* Bits of `types`; in the order of schema_types. */
+/* Bits of `types`, in the order of schema_types. */
 enum schema_type {
     SCHEMA_NULL = 1,
     SCHEMA_BOOLEAN = 2,
@@ -29,24 +30,24 @@ struct schema_list {
 /* A member of properties or patternProperties. */
 struct schema_member {
     const char *key;
-    struct pattern *pattern; /* NULL of properties */
+    struct pattern *pattern; /* NULL in properties */
     struct schema_node *node;
 };
 
 struct schema_members {
-    struct schema_member *items; /* properties: by key */
+    struct schema_member *items; /* of properties: sorted by key */
     size_t count;
 };
 
 struct schema_node {
-    struct schema_node *next; /* of all */
+    struct schema_node *next; /* in the list of all nodes */
     const struct jsonr *source;
-    unsigned height; /* of the schemas for the same value below it; 0: not known yet */
-    bool open;       /* while that is being found out */
+    unsigned height; /* number of nested schemas for the same value; 0 if not yet computed */
+    bool open;       /* set while the height is being computed */
     bool never;      /* the schema "false" */
-    unsigned types;  /* 0: any */
+    unsigned types;  /* 0 for any type */
 
-    /* Where they are in the source; NULL: not said. */
+    /* Values in the source; NULL if absent. */
     const struct jsonr *enumeration, *constant, *properties_source, *required, *dependent;
     const struct jsonr *minimum, *maximum, *above, *below, *multiple, *unique;
     const struct jsonr *pattern_source, *ref_source, *min_contains_source, *max_contains_source;
@@ -62,21 +63,21 @@ struct schema_node {
 
 struct schema {
     const struct jsonr *source;
-    struct schema_node *root;  /* of all in the list, the first that was made */
-    struct schema_node *nodes; /* the last that was made */
+    struct schema_node *root;  /* the first node created */
+    struct schema_node *nodes; /* list of all nodes, the last one created first */
     size_t count;
 };
 
-/* The JSON pointer of a value within `root`, to be shown: never longer than its buffer, long names
+/* The JSON pointer of a value within `root`, for a message. It always fits its buffer: long names
  * and the beginning of long pointers are cut. Empty for the root itself. */
 #define SCHEMA_POINTER_SIZE 192
 const char *schema_pointer(const struct jsonr *root, const struct jsonr *value,
                            char out[SCHEMA_POINTER_SIZE]);
 
-/* Connects every $ref with its schema, and refuses those that never end. */
+/* Connect every $ref with its schema, and refuse endless ones. */
 int schema_connect(struct schema *schema, const char *place, struct brig_error *err);
 
-/* Says what is wrong in a schema; returns -EINVAL. keyword may be NULL. */
+/* Report an error in a schema. Returns -EINVAL. `keyword` may be NULL. */
 int schema_malformed(const struct schema *schema, const struct jsonr *at, const char *keyword,
                      const char *place, const char *why, struct brig_error *err);
 

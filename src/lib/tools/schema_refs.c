@@ -1,5 +1,6 @@
-/* $ref: JSON pointers within a schema, read and shown; and that none of them goes round in a circle
- * without getting any deeper into the value. */
+/* SPDX-License-Identifier: MIT */
+/* $ref: parses and prints JSON pointers within a schema, and refuses references that form a cycle
+ * without descending into the value. */
 #include "schema_node.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static size_t index_of(const struct jsonr *value)
     return i;
 }
 
-/* "/name" or "/3", with ~ and / of the name escaped; returns its length. */
+/* Print "/name" or "/3", with ~ and / of the name escaped. Returns its length. */
 static size_t print_step(const struct jsonr *value, char out[2 * NAME_SHOWN + 8])
 {
     size_t n = 0;
@@ -52,7 +53,7 @@ const char *schema_pointer(const struct jsonr *root, const struct jsonr *value,
     *at = 0;
     for (; value && value != root && value->parent; value = value->parent) {
         size_t len = print_step(value, step);
-        if ((size_t)(at - out) < len + 3) { /* the end of it says more than the beginning */
+        if ((size_t)(at - out) < len + 3) { /* the end says more than the beginning */
             at -= 3;
             return memcpy(at, "...", 3);
         }
@@ -60,6 +61,16 @@ const char *schema_pointer(const struct jsonr *root, const struct jsonr *value,
         memcpy(at, step, len);
     }
     return at;
+}
+
+int schema_malformed(const struct schema *schema, const struct jsonr *at, const char *keyword,
+                     const char *place, const char *why, struct brig_error *err)
+{
+    char pointer[SCHEMA_POINTER_SIZE];
+    const char *where = schema_pointer(schema->source, at, pointer);
+    return error_usage(err, STAGE, "%s: %s%s%.*s%s%s", place, where, *where ? ": " : "",
+                       keyword ? (int)text_cut(keyword, 60) : 0, keyword ? keyword : "",
+                       keyword ? ": " : "", why);
 }
 
 /* ---- pointers that are followed ------------------------------------------------------------ */
@@ -71,7 +82,7 @@ static int hex_digit(char c)
     return (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* %41 to A, in place; false if it is none. */
+/* Decode %41 to A, in place. Returns false if an escape is invalid. */
 static bool unescape_url(char *text)
 {
     char *out = text;
@@ -90,7 +101,7 @@ static bool unescape_url(char *text)
     return true;
 }
 
-/* ~0 to ~ and ~1 to /, in place. */
+/* Decode ~0 to ~ and ~1 to /, in place. Returns false if an escape is invalid. */
 static bool unescape_step(char *text)
 {
     char *out = text;
@@ -120,7 +131,7 @@ static const struct jsonr *follow_step(const struct jsonr *from, const char *ste
     return item;
 }
 
-/* `pointer` is behind the #, and is changed. */
+/* `pointer` starts after the # and is modified. */
 static const struct jsonr *follow(const struct jsonr *root, char *pointer)
 {
     const struct jsonr *at = root;
@@ -156,7 +167,7 @@ static struct schema_node *find_node(struct schema_node **nodes, size_t count,
 
 struct connection {
     struct schema *schema;
-    struct schema_node **nodes; /* all, by their source */
+    struct schema_node **nodes; /* all nodes, sorted by source */
     const char *place;
     struct brig_error *err;
 };
@@ -206,7 +217,7 @@ static int measure_list(const struct connection *c, struct schema_node *node,
     return ret;
 }
 
-/* How many schemas one value leads through below this one, at most. */
+/* Compute the largest number of nested schemas below this one that apply to one value. */
 static int measure(const struct connection *c, struct schema_node *node, unsigned depth)
 {
     if (node->open)

@@ -1,4 +1,5 @@
-/* Values of JSON: equality, order by hash to find equals, and a few words for a message. */
+/* SPDX-License-Identifier: MIT */
+/* JSON values: equality, hashes to find equal elements, and a short text for messages. */
 #include "schema_value.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "base/text.h"
 #include "decimal.h"
 
-#define TEXT_PER_STEP 16 /* bytes that are compared for one step of work */
+#define TEXT_PER_STEP 16 /* bytes compared for one unit of work */
 
 static bool spend(int64_t *left, size_t steps)
 {
@@ -20,7 +21,8 @@ static bool spend(int64_t *left, size_t steps)
 
 /* ---- equality ------------------------------------------------------------------------------ */
 
-/* The member of that name. It is mostly where it is in the other object. */
+/* Find a member by name. `guess` is at the same position as in the other object, where it mostly
+ * is. */
 static const struct jsonr *find_member(const struct jsonr *object, const struct jsonr *guess,
                                        const char *key, int64_t *left)
 {
@@ -95,7 +97,7 @@ static uint64_t hash_text(const char *text, size_t len)
     return hash;
 }
 
-/* Who makes many values of one hash pays for their comparisons, out of *left. */
+/* Values crafted to have the same hash cost comparisons, which are deducted from *left. */
 static uint64_t hash_value(const struct jsonr *value, int64_t *left)
 {
     uint64_t hash = value->type;
@@ -110,7 +112,7 @@ static uint64_t hash_value(const struct jsonr *value, int64_t *left)
         return mix(hash, hash_text(value->text, value->len));
     for (const struct jsonr *item = value->first; item && *left >= 0; item = item->next) {
         uint64_t part = hash_value(item, left);
-        if (item->key) /* a sum: in any order */
+        if (item->key) /* a sum, which does not depend on the order */
             hash += mix(hash_text(item->key, strlen(item->key)), part);
         else
             hash = mix(hash, part);

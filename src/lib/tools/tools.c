@@ -1,4 +1,5 @@
-/* Reading a tools file. */
+/* SPDX-License-Identifier: MIT */
+/* Reads a tools file. */
 #include "tools.h"
 
 #include <errno.h>
@@ -18,15 +19,15 @@
 /* The beginning of a text, for a message. */
 #define SHOWN(text) (int)text_cut(text, 80), text
 
-/* One tool while it is read. */
+/* The state while one tool is read. */
 struct reading {
     const struct brig_tools *tools;
-    const struct jsonr *defaults; /* NULL */
+    const struct jsonr *defaults; /* or NULL */
     struct tool *tool;
     char place[224]; /* "FILE: tool NAME" */
 };
 
-/* ---- what a tool has beside the keys of a spec ------------------------------------------------
+/* ---- the members that are not keys of a spec --------------------------------------------------
  */
 
 static const char *const own_members[] = {
@@ -43,7 +44,7 @@ static bool is_own(const char *name)
     return false;
 }
 
-/* Settings that brig makes itself for a call. */
+/* True for settings that brig itself makes for a call. */
 static bool is_brigs(const char *name)
 {
     return strcmp(name, "stdin") == 0 || strcmp(name, "channel") == 0;
@@ -67,7 +68,7 @@ static bool is_name(const char *name)
     return len > 0 && len <= NAME_MAX && strspn(name, allowed) == len;
 }
 
-/* What names a tool in messages; before its name is known, its number does. */
+/* Read the name, which identifies the tool in messages; until then, its number does. */
 static int read_name(struct reading *r, const struct jsonr *tool, size_t number,
                      struct brig_error *err)
 {
@@ -102,7 +103,7 @@ static int to_text(const struct jsonr *value, char **out, struct brig_error *err
     return *out ? 0 : error_memory(err, STAGE);
 }
 
-/* A schema, and its text for those who ask for it. */
+/* Read a schema, and keep its text for callers. */
 static int read_schema(const struct reading *r, const struct jsonr *tool, const char *name,
                        struct schema **schema, char **text, struct brig_error *err)
 {
@@ -184,7 +185,7 @@ static int read_keys(const struct reading *r, const struct jsonr *object, const 
     int ret = 0;
     for (const struct jsonr *m = object->first; m && ret == 0; m = m->next) {
         if ((over && jsonr_get(over, m->key)) || (!over && is_own(m->key)))
-            continue; /* the tool sets it itself, or it is none of the keys */
+            continue; /* the tool overrides it, or it is not a key */
         if (is_brigs(m->key))
             return error_usage(err, STAGE, "%s: %s: is set by brig for each call", place, m->key);
         ret = spec_read_member(r->tool->spec, m, place, err);
@@ -196,6 +197,8 @@ static int read_spec(const struct reading *r, const struct jsonr *tool, struct b
 {
     char place[224];
     int ret = brig_spec_new(&r->tool->spec, err);
+    if (ret == 0)
+        brig_spec_share(r->tool->spec);
     if (ret == 0 && !jsonr_get(tool, "command"))
         ret = error_usage(err, STAGE, "%s: command: is missing", r->place);
     snprintf(place, sizeof place, "%s: defaults", r->tools->name);
@@ -313,7 +316,7 @@ void brig_tools_bound(struct brig_tools *tools, const struct brig_spec *spec)
         for (int key = 0; key < KEY_COUNT; key++) {
             const struct spec_value *value = &tools->items[i].spec->values[key];
             const struct spec_value *most = &spec->values[key];
-            if (!key_table[key].limit || !key_is_number(&key_table[key]) ||
+            if (!key_is_bounded(&key_table[key]) || !key_is_number(&key_table[key]) ||
                 !spec_asked(spec, (enum key)key))
                 continue;
             if (!value->set || value->number > most->number)
@@ -341,7 +344,7 @@ int brig_tools_check(const struct brig_tools *tools, size_t index, struct brig *
         return error_usage(err, STAGE, "%s: there are only %zu tools", tools->name, tools->count);
     const struct tool *tool = &tools->items[index];
     int ret = brig_explain(brig, tool->spec, false, &plan, &len, &local);
-    brig_free(plan);
+    free(plan);
     if (ret == 0)
         return 0;
     bool command = local.fault == BRIG_FAULT_NOT_FOUND || local.fault == BRIG_FAULT_NOT_EXECUTABLE;

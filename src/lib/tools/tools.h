@@ -1,6 +1,6 @@
-/* Tools: what an operator lets others call, read from a JSON file. A tool is a spec with a name, a
- * schema for its arguments and a way in which it gives its result. Read by call.c, which calls
- * them. */
+/* SPDX-License-Identifier: MIT */
+/* Tools: commands that an operator lets others call, read from a JSON file. A tool is a spec with a
+ * name, a schema for its arguments and a way to return its result. call.c calls them. */
 #ifndef LIB_TOOLS_H
 #define LIB_TOOLS_H
 
@@ -12,26 +12,26 @@
 enum tool_result {
     TOOL_RESULT_CHANNEL, /* an envelope on the result channel */
     TOOL_RESULT_MARKERS, /* an envelope on stdout, between two markers */
-    TOOL_RESULT_STDOUT,  /* all that it prints is its output */
+    TOOL_RESULT_STDOUT,  /* all of its stdout is the output */
 };
 
 struct tool {
-    struct brig_tool told; /* what a caller is told of it */
+    struct brig_tool told; /* the description for callers */
     char *input_text, *output_text, *annotations_text;
-    struct schema *input, *output; /* output: NULL if anything goes */
+    struct schema *input, *output; /* output: NULL if any output is accepted */
     enum tool_result result;
-    const char *begin, *end; /* fixed markers; NULL: new ones for each call */
+    const char *begin, *end; /* fixed markers; NULL for new ones in each call */
     struct brig_spec *spec;
 };
 
 struct brig_tools {
-    char name[128]; /* of the file, for messages: the end of it, if it is long */
+    char name[128]; /* name of the file, for messages; only the end of a long one */
     struct jsonr *root;
     struct tool *items;
     size_t count;
 };
 
-/* NULL if there is none of that name. */
+/* Returns NULL if there is no tool of that name. */
 const struct tool *tools_find(const struct brig_tools *tools, const char *name);
 
 #endif

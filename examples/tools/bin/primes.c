@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The primes up to a number. For a program that can only print: the envelope on stdout, between the
  * two markers that brig made for this call. */
 #include <stdio.h>

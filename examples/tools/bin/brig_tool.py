@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """For tools in Python: call main() with the function that is the tool. Copy it beside your tools.
 
 The arguments arrive as one JSON object on stdin and become the function's keywords; what it returns is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sort a list; the result goes to the channel, console.log stays free.
 const fs = require("fs");
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # The SHA-256 of a text. Arguments come as JSON on stdin; here only one string without escapes is taken.
 set -eu
 args=$(cat)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How often each word occurs in a text."""
 import collections
 
