@@ -33,6 +33,7 @@ def load_system_frame():
 
 
 frame = load_system_frame()
+pytest_runtest_protocol = frame.pytest_runtest_protocol
 pytest_timeout_set_timer = frame.pytest_timeout_set_timer
 pytest_runtest_teardown = frame.pytest_runtest_teardown
 SLOW = frame.SLOW

@@ -25,6 +25,7 @@ def _load(name, path):
 
 
 system = _load("brig_system_conftest", os.path.join(ROOT, "tests", "system", "conftest.py"))
+pytest_runtest_protocol = system.pytest_runtest_protocol
 
 
 def pytest_collection_modifyitems(config, items):

@@ -5,7 +5,8 @@ The binary is $BRIG (default: build/brig). Each test gets a token that is put in
 environment; when the test ends, no process on the machine may carry it, and no cgroup of the brig
 processes that the test started may be left.
 
-Tests wait for events, never for time to pass. A time limit that is under test is multiplied by SLOW.
+Tests wait for events, never for time to pass. A time limit that is under test is multiplied by SLOW, and a test
+that failed while the machine stood still is run again (tests/stalls.py).
 """
 import contextlib
 import functools
@@ -22,6 +23,9 @@ import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BRIG = os.path.abspath(os.environ.get("BRIG", os.path.join(ROOT, "build", "brig")))
+
+sys.path.append(os.path.join(ROOT, "tests"))
+from stalls import pytest_runtest_protocol  # noqa: E402, F401: a hook
 
 # Should nohup have started us, or a shell in the background: brig leaves alone what is ignored.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
