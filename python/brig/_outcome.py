@@ -37,7 +37,6 @@ Kind = Literal[
 # Failures that the guest itself may report. All others are determined by brig from the result.
 _SAID_BY_GUEST = ("raised", "exited", "unserialisable", "unsendable")
 _SUCCESS = SUCCESS.encode()
-_NOTHING_SENT = "no result was sent"  # channel.c
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +102,7 @@ def outcome_of(result: Result) -> Outcome:
         return failed("signal", result.notes or f"killed by signal {result.signal}")
     if result.status != "exited":
         return failed(result.status, result.notes or result.status)
-    if result.output_error == _NOTHING_SENT:
+    if result.output_state == "silent":
         return failed(*_silent(result))
     if result.output_error is not None:
         return failed("bad_result", result.output_error)
@@ -130,7 +129,7 @@ def value_of(answer: bytes | None) -> tuple[bool, Any]:
 def _silent(result: Result) -> tuple[Kind, str]:
     words = result.stderr_text.strip()[-500:]
     last = f"; its last words on stderr: {words}" if words else ""
-    text = f"the process exited with {result.exit_code}, and {_NOTHING_SENT}{last}"
+    text = f"the process exited with {result.exit_code}, and no result was sent{last}"
     return ("exited" if result.exit_code else "no_result"), text
 
 

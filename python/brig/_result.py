@@ -75,7 +75,8 @@ class Result:
     """The result of a run.
 
     stdout and stderr are the captured bytes, None with capture=False. `output` is the JSON that the
-    guest sent on its result channel (channel="on"); `output_error` is the reason if there is none.
+    guest sent on its result channel (channel="on"); `output_error` is the reason if there is none,
+    and `output_state` the same as a word: "off", "silent", "sent", or a fault (docs/RESULT.md).
     `hints` are sentences about possible causes of a failure or possible losses, from facts that
     brig is certain of.
     """
@@ -90,6 +91,7 @@ class Result:
     stderr: bytes | None
     output: Any
     output_error: str | None
+    output_state: str
     usage: Usage
     limits: Limits
     isolation: Isolation
@@ -276,6 +278,7 @@ def make_result(run: _brig.Run) -> Result:
         stderr=stderr,
         output=output,
         output_error=rest.get("output_error") or output_error,
+        output_state=rest.get("output_state", "off"),
         usage=Usage(**rest["usage"]),
         limits=Limits(**rest["limits"]),
         isolation=Isolation(**rest["isolation"]),

@@ -88,7 +88,8 @@ def test_result_channel(guest):
     result = brig.run(["bash", "-c", send], channel=True, **guest)
     assert (result.output, result.output_error, result.stdout) == ({"a": 1}, None, b"printed\n")
     silent = brig.run(["true"], channel="on", **guest)
-    assert silent.output is None and silent.output_error
+    assert silent.output is None and silent.output_error and silent.output_state == "silent"
+    assert result.output_state == "sent" and brig.run("true", **guest).output_state == "off"
 
 
 def test_result_channel_that_python_cannot_read(guest):

@@ -24,7 +24,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BRIG = os.path.abspath(os.environ.get("BRIG", os.path.join(ROOT, "build", "brig")))
 
-sys.path.append(os.path.join(ROOT, "tests"))
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from stalls import pytest_runtest_protocol  # noqa: E402, F401: a hook
 
 # Should nohup have started us, or a shell in the background: brig leaves alone what is ignored.

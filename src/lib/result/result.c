@@ -104,10 +104,24 @@ void result_add_hints(struct jsonw *w, const char *const *hints)
 
 static void add_answer(struct jsonw *w, const struct brig_result *result)
 {
+    static const char *const states[] = {
+        [BRIG_CHANNEL_OFF] = "off",
+        [BRIG_CHANNEL_SILENT] = "silent",
+        [BRIG_CHANNEL_SENT] = "sent",
+        [BRIG_CHANNEL_HALF] = "half",
+        [BRIG_CHANNEL_JUNK] = "junk",
+        [BRIG_CHANNEL_TWICE] = "twice",
+        [BRIG_CHANNEL_TOO_LARGE] = "too_large",
+        [BRIG_CHANNEL_NOT_JSON] = "not_json",
+        [BRIG_CHANNEL_NO_MEMORY] = "no_memory",
+        [BRIG_CHANNEL_WITHHELD] = "withheld",
+    };
     if (result->output_len)
         jsonw_raw(w, "output", result->output, result->output_len);
     else
         jsonw_null(w, "output");
+    if (result->channel != BRIG_CHANNEL_OFF)
+        jsonw_text(w, "output_state", states[result->channel]);
     if (result->output_fault)
         jsonw_text(w, "output_error", result->output_fault);
 }
