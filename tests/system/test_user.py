@@ -180,10 +180,14 @@ def test_review_d10_bomb_that_no_sample_saw(user, kind):
 
 @pytest.mark.limits
 def test_review_d10_failure_after_many_processes_is_no_guess(user):
-    """One after another: that is no bomb."""
-    result = user.result("--pids", "50", "--", "sh", "-c",
-                         "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; exit 3")
-    assert (result["status"], result["exit_code"], result["notes"]) == ("exited", 3, None), result
+    """One after another: that is no bomb. On a machine so busy that a sample is late, brig cannot know it."""
+    notes = []
+    while None not in notes:
+        result = user.result("--pids", "50", "--", "sh", "-c",
+                             "i=0; while [ $i -lt 400 ]; do /bin/true; i=$((i+1)); done; exit 3")
+        assert (result["status"], result["exit_code"]) == ("exited", 3), result
+        notes.append(result["notes"])
+        assert len(notes) < 10, notes
 
 
 @pytest.mark.limits

@@ -202,6 +202,10 @@ static void test_review_d10_pids_that_no_sample_saw(void **state)
     check(&facts, BRIG_EXITED, "This is a guess");
     facts.pids_made = 3000; /* one after another, and never many of them */
     assert_string_equal(notes_of(&facts), "");
+    facts.sample_gap_ns = SECOND / 10; /* the machine was too busy to look in time */
+    check(&facts, BRIG_EXITED, "it made 3000 in all. This is a guess");
+    facts.sample_gap_ns = SECOND / 11;
+    assert_string_equal(notes_of(&facts), "");
     facts.pids_seen = 50;
     check(&facts, BRIG_EXITED, "it made 3000 in all. This is a guess");
     facts.status = 0;

@@ -14,6 +14,7 @@
 #include "base/units.h"
 
 #define UNSEEN_NS UINT64_C(200000000) /* so short a run has few samples, if any */
+#define GAP_NS    UINT64_C(100000000) /* twice the time between two samples */
 /* RLIMIT_NPROC is 32 above the limit; the rest are processes that ended before. */
 #define AT_THE_LIMIT 48
 
@@ -235,11 +236,12 @@ static void note_unseen(const struct facts *facts, struct buf *out)
 
 /* The kernel leaves no trace of forks that it refuses by RLIMIT_NPROC. This is a guess: the run
  * failed and made more processes than it may have at once; and it was too short to be sampled, or a
- * sample saw half of the limit, or it made about as many as RLIMIT_NPROC allows. */
+ * sample was late, or one saw half of the limit, or it made about as many as RLIMIT_NPROC allows. */
 static bool may_have_reached_pids(const struct facts *facts)
 {
     bool failed = facts->main_ended && (facts->code != CLD_EXITED || facts->status != 0);
-    bool unseen = facts->usage.wall_ns < UNSEEN_NS || facts->pids_seen >= facts->limits.pids / 2 ||
+    bool unseen = facts->usage.wall_ns < UNSEEN_NS || facts->sample_gap_ns >= GAP_NS ||
+                  facts->pids_seen >= facts->limits.pids / 2 ||
                   facts->pids_made <= facts->limits.pids + AT_THE_LIMIT;
     return facts->sampled && failed && unseen && facts->limits.pids != BRIG_UNLIMITED &&
            facts->pids_made > facts->limits.pids;

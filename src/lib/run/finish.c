@@ -198,6 +198,8 @@ void finish_run(struct brig_run *run)
     finish_group(run);
     facts->sampled = !run->plan.use_group;
     facts->pids_seen = run->seen.peak_pids;
+    watch_gap(run, now);
+    facts->sample_gap_ns = run->seen.longest_gap;
     facts->left_files = spawn_clear(&run->spawned) < 0;
     facts->oom_kills = run->seen.counters.oom_kills;
     facts->pids_refused = run->plan.use_group ? run->seen.pids_refused : BRIG_UNKNOWN;
