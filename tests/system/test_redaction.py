@@ -62,6 +62,21 @@ def test_case_33_negative(brig, text):
     assert shown(brig, f"before {text} after\n{text}\n") == f"before {text} after\n{text}\n"
 
 
+# docs/REDACTION.md lists them.
+COVERED = [json.dumps({"api_key": "hunter2hunter2"}), json.dumps(json.dumps({"api_key": "hunter2hunter2"})),
+           json.dumps(json.dumps({"k": TOKEN})), f"https://example.org/?q=1&token={TOKEN}"]
+NOT_COVERED = [base64.b64encode(TOKEN.encode()).decode(), TOKEN.encode().hex(), TOKEN[::-1], "\n".join(TOKEN),
+               f"%67{TOKEN[1:]}", "password%3Dhunter2hunter2", f'"\\u0067{TOKEN[1:]}"']
+
+
+def test_attack_52_encoded_secrets_are_covered_as_documented(brig):
+    seen = shown(brig, "\n".join(COVERED) + "\n").splitlines()
+    assert len(seen) == len(COVERED) and all("[redacted:" in line for line in seen), seen
+    assert not any(secret in line for line in seen for secret in ("hunter2", TOKEN[4:])), seen
+    passed = "\n".join(NOT_COVERED) + "\n"
+    assert shown(brig, passed) == passed
+
+
 def test_case_33_environment_with_nul_between(brig):
     """What /proc/PID/environ and env -0 give: a value ends there."""
     assert shown(brig, f"A=1\0API_TOKEN=abc123def456\0B=2\0") == "A=1\0API_TOKEN=[redacted:token]\0B=2\0"
