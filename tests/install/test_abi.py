@@ -61,5 +61,7 @@ def test_structs_keep_their_size(tmp_path):
                        offsetof(struct brig_error, text) == 48, "");
         _Static_assert(offsetof(struct brig_event, data) == 32 && offsetof(struct brig_event, limit) == 48 &&
                        offsetof(struct brig_event, memory_bytes) == 64, "");
+        _Static_assert(offsetof(struct brig_limits, milli_cpus) == 72 && offsetof(struct brig_limits, reserved) == 80 &&
+                       offsetof(struct brig_usage, reserved) == 56, "");
     """)
     subprocess.run(["gcc", "-c", "-I", os.path.join(ROOT, "include"), source, "-o", tmp_path / "sizes.o"], check=True)

@@ -153,5 +153,6 @@ def probe(request):
 
 def pytest_terminal_summary(terminalreporter):
     passed = len(terminalreporter.stats.get("passed", []))
-    failed = len(terminalreporter.stats.get("failed", [])) + len(terminalreporter.stats.get("error", []))
-    terminalreporter.write_line(f"{passed + failed} probes: {passed} held, {failed} escaped")
+    failed = len(terminalreporter.stats.get("failed", []))
+    broken = len(terminalreporter.stats.get("error", []))
+    terminalreporter.write_line(f"{passed + failed} probes: {passed} held, {failed} escaped" + (f"; {broken} errors" if broken else ""))

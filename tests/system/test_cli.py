@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import (DEGRADED, PYTHON, SLOW, STUBBORN, finish, has_cgroup, message, needs_confine,
+from conftest import (DEGRADED, PYTHON, ROOT, SLOW, STUBBORN, finish, has_cgroup, message, needs_confine,
                       wait_until)
 
 # ---- exit codes ------------------------------------------------------------------------------
@@ -155,8 +155,14 @@ def test_precedence_of_a_label(brig, tmp_path):
     assert result["labels"] == {"a": "option", "b": "spec"}
 
 
+def all_keys(brig):
+    """The table of keys, by the schema of a tools file, which lacks those that a tool cannot set."""
+    schema = json.loads(brig.run("--schema", verb="tools").stdout)
+    return {*schema["properties"]["defaults"]["properties"], "command", "stdin", "channel"}
+
+
 def test_spec_may_hold_everything(brig, tmp_path):
-    """One file for a whole run, every key of the table that can be enforced."""
+    """One file for a whole run, every key of the table."""
     (tmp_path / "in").write_text("input")
     (tmp_path / "env").write_text("F=file\n")
     spec = {
@@ -165,8 +171,11 @@ def test_spec_may_hold_everything(brig, tmp_path):
         "on_output_limit": "truncate", "on_pids_limit": "fail", "open_files": 50,
         "file_size": "1M", "workdir": str(tmp_path), "env": {"E": "env"},
         "env_file": [str(tmp_path / "env")], "network": "host", "stdin": str(tmp_path / "in"),
-        "redact": "off", "labels": {"a": "b"}, "require": ["memory,pids", "tree"],
+        "redact": "on", "redact_set": "tokens", "redact_pattern": ["badge [0-9]+"], "labels": {"a": "b"},
+        "require": ["memory,pids", "tree"], "isolation": "cell", "view": "minimal", "ro": ["/usr/share/doc:/docs"],
+        "rw": [f"{tmp_path}:/out"], "tmpfs": ["/scratch:1M"], "result_size": "1M", "channel": "off",
     }
+    assert set(spec) == all_keys(brig)
     if not has_cgroup():
         for key in ("cpus", "cpu_priority", "on_pids_limit"):
             del spec[key]
@@ -176,7 +185,7 @@ def test_spec_may_hold_everything(brig, tmp_path):
     assert result["limits"] == {
         "memory_bytes": 64 << 20, "cpus": spec.get("cpus"), "pids": 20, "timeout_seconds": 10,
         "kill_after_seconds": 1.5, "cpu_time_seconds": 5, "output_bytes": 1000, "open_files": 50,
-        "file_size_bytes": 1 << 20, "result_bytes": 16 << 20}
+        "file_size_bytes": 1 << 20, "result_bytes": 1 << 20}
     assert result["labels"] == {"a": "b"}
 
 
@@ -525,12 +534,14 @@ def test_help(brig):
 
 def test_help_of_run_names_every_option(brig):
     text = brig.run("--help").stdout.decode()
-    for option in ("memory", "cpus", "cpu-priority", "pids", "timeout", "kill-after", "cpu-time", "output",
-                   "on-output-limit", "on-pids-limit", "open-files", "file-size", "workdir", "ro",
-                   "rw", "tmpfs", "view", "env", "env-file", "network", "stdin", "spec", "json",
-                   "result", "events", "redact", "redact-pattern", "label", "require", "dry-run",
-                   "quiet", "verbose"):
+    keys = {key.replace("_", "-") for key in all_keys(brig) - {"command", "labels"}}
+    for option in {*keys, "label", "spec", "json", "result", "events", "dry-run", "quiet", "verbose"}:
         assert f"--{option}" in text
+
+
+def test_seed_of_the_fuzz_target_names_every_key(brig):
+    with open(os.path.join(ROOT, "fuzz", "corpus", "spec", "all"), encoding="utf-8") as file:
+        assert set(json.load(file)) == all_keys(brig)
 
 
 def test_no_verb(brig):

@@ -29,6 +29,7 @@ def write_json(path, value):
     ("kill_after", "250ms", "kill_after_seconds", 0.25),
     ("cpu_time", "2m", "cpu_time_seconds", 120),
     ("output", "1K", "output_bytes", 1024),
+    ("result_size", "1M", "result_bytes", MIB),
     ("open_files", "50", "open_files", 50),
     ("file_size", "1G", "file_size_bytes", 1 << 30),
 ])
@@ -115,7 +116,7 @@ def test_case_22_over_the_maximum_is_refused_with_both_numbers(brig, operator, t
 @pytest.mark.parametrize("key, maximum, value", [
     ("timeout", "1h", "2h"), ("cpus", 1.5, "2"), ("pids", 200, "201"), ("output", "1M", "2M"),
     ("kill_after", "5s", "6s"), ("cpu_time", "10s", "11s"), ("open_files", 100, "101"),
-    ("file_size", "1G", "2G"), ("memory", "1G", "unlimited"),
+    ("file_size", "1G", "2G"), ("result_size", "1M", "2M"), ("memory", "1G", "unlimited"),
 ])
 def test_case_22_every_limit_has_a_maximum(brig, operator, marker, key, maximum, value):
     done = brig.run("--" + key.replace("_", "-"), value, "--", "touch", marker,
@@ -129,6 +130,15 @@ def test_case_22_default_over_the_maximum_is_lowered(brig, operator):
     """Nobody asked for the default, so nobody is refused; no limit at all counts as over."""
     result = brig.result("--", "true", before=operator({"memory": "256M", "cpu_time": "1m"}))
     assert result["limits"] == {**DEFAULTS, "memory_bytes": 256 * MIB, "cpu_time_seconds": 60}
+
+
+def test_case_22_a_maximum_raises_no_default(brig, operator):
+    """Open files are a share of the machine's by default: the operator's maximum is no wish for more, but can be less."""
+    share = int(brig.result("--", "sh", "-c", "ulimit -Hn")["stdout"])
+    assert share < 100_000_000
+    for maximum, expected in ((100_000_000, share), (share - 1, share - 1)):
+        result = brig.result("--", "sh", "-c", "ulimit -Hn", before=operator({"open_files": maximum}))
+        assert int(result["stdout"]) == expected
 
 
 @pytest.mark.parametrize("text, named", [

@@ -435,6 +435,14 @@ def test_open_files(brig):
     assert result["stdout"] == "37\n37\n"
 
 
+def test_limits_of_a_process_are_told_as_they_were_set(brig):
+    """None is above the caller's own."""
+    result = brig.result("--open-files", "300", "--file-size", "2M", "--", "sh", "-c", "ulimit -Hn; ulimit -Hf",
+                         before=["prlimit", "--nofile=200:200", f"--fsize={1 << 20}:{1 << 20}"])
+    assert result["stdout"] == "200\n2048\n"  # blocks of 512 bytes
+    assert (result["limits"]["open_files"], result["limits"]["file_size_bytes"]) == (200, 1 << 20)
+
+
 @pytest.mark.parametrize("limit", [4, 8, 16, 32])
 def test_open_files_are_the_guests_alone(brig, limit):
     """Few of them are enough for a guest that needs few: what brig opens for it does not count."""

@@ -163,8 +163,11 @@ static void test_operations_fit_and_end_without_new_privileges(void **state)
         char text[400] = "";
         plan_describe_op(&plan, &plan.ops[i], text, sizeof text);
         assert_true(strlen(text) > 0);
-        assert_true(plan.ops[i].kind != OP_RLIMIT ||
-                    plan.ops[i].rlimit.soft <= plan.ops[i].rlimit.hard);
+        if (plan.ops[i].kind != OP_RLIMIT)
+            continue;
+        assert_true(plan.ops[i].rlimit.soft <= plan.ops[i].rlimit.hard);
+        /* The later one of two could not raise what the first has lowered. */
+        assert_ptr_equal(rlimit_of(&plan, (int)plan.ops[i].rlimit.resource), &plan.ops[i]);
     }
     plan_done(&plan);
 }

@@ -105,6 +105,15 @@ int plan_may_degrade(const struct brig *brig, const struct brig_spec *spec, cons
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
+/* No process gets more than the caller's hard limit, which an ordinary user cannot raise; the
+ * result says what was set. */
+static void keep_within(int resource, uint64_t *value)
+{
+    struct rlimit now;
+    if (*value != BRIG_UNLIMITED && getrlimit(resource, &now) == 0 && *value > now.rlim_max)
+        *value = now.rlim_max;
+}
+
 static int read_limits(struct brig_limits *limits, const struct brig *brig,
                        const struct brig_spec *spec, struct brig_error *err)
 {
@@ -128,6 +137,8 @@ static int read_limits(struct brig_limits *limits, const struct brig *brig,
         if (ret < 0)
             return ret;
     }
+    keep_within(RLIMIT_NOFILE, &limits->open_files);
+    keep_within(RLIMIT_FSIZE, &limits->file_size_bytes);
     return 0;
 }
 
@@ -442,6 +453,7 @@ int plan_make_cell(struct plan *plan, const struct brig *brig, const struct brig
     plan->host_network = spec->values[KEY_NETWORK].number == NETWORK_HOST;
     plan->pids_fail = spec->values[KEY_ON_PIDS_LIMIT].number == ON_PIDS_FAIL;
     plan->low_priority = spec->values[KEY_CPU_PRIORITY].number == CPU_PRIORITY_LOW;
+    plan->asked_files = spec_asked(spec, KEY_OPEN_FILES);
     plan->channel = spec->values[KEY_CHANNEL].number == CHANNEL_KEY_ON;
     plan->template = template_hold(spec->template);
     plan->serves = template_hold(spec->serves);

@@ -25,6 +25,7 @@ struct plan {
     bool host_network;
     bool pids_fail;      /* at the process limit: let fork fail */
     bool low_priority;   /* other processes get the CPUs first */
+    bool asked_files;    /* for this limit of open files; otherwise the guest gets a share */
     char *path;          /* the file to execute; a relative path starts in the work directory */
     struct strings argv; /* of init: its name, the path, the guest's argv */
     struct strings env;

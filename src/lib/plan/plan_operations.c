@@ -101,16 +101,17 @@ static uint64_t share_files(const struct plan *plan, uint64_t file_max, uint64_t
 static void add_file_limit(struct plan *plan, const struct brig *brig)
 {
     struct rlimit now;
-    uint64_t asked = plan->limits.open_files;
-    if (asked != BRIG_UNLIMITED) {
-        add_rlimit(plan, RLIMIT_NOFILE, asked, asked);
+    uint64_t most = plan->limits.open_files; /* asked for, or the operator's maximum */
+    if (plan->asked_files && most != BRIG_UNLIMITED) {
+        add_rlimit(plan, RLIMIT_NOFILE, most, most);
         return;
     }
     if (getrlimit(RLIMIT_NOFILE, &now) < 0)
         return;
     uint64_t share = share_files(plan, brig->file_max, now.rlim_cur);
-    if (now.rlim_max > share)
-        add_rlimit(plan, RLIMIT_NOFILE, now.rlim_cur, share);
+    most = most < share ? most : share;
+    if (now.rlim_max > most)
+        add_rlimit(plan, RLIMIT_NOFILE, now.rlim_cur, most);
 }
 
 bool plan_has_no_unix(const struct plan *plan)
