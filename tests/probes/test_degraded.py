@@ -41,6 +41,7 @@ def beside(probe, name, text=""):
 @pytest.mark.root("hides the checkout behind a mount")
 def test_review_f1_no_file_of_the_checkout_is_needed(probe):
     """A checkout below /root (mode 0700) is out of an ordinary user's reach; here it is for everybody."""
+    suit_landlock(probe)
     hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o mode=0700 none "$0" && exec "$@"', frame.ROOT]
     result = probe.brig.result("--", "echo", "started", cwd=probe.work, before=[*hide, *probe.prefix, *DEGRADED])
     assert (result["stdout"], result["isolation"]["tier"]) == ("started\n", "degraded"), result
