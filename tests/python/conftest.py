@@ -6,8 +6,10 @@ of the test is alive, and no cgroup of this process is left. The helpers are tho
 """
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import uuid
 
 import pytest
@@ -77,3 +79,35 @@ def python(code, *args, timeout=30, start=False, more=(), **kw):
 @pytest.fixture
 def script():
     return python
+
+
+# As root, the tests become this user, who has no cgroup; an ordinary user is one already.
+USER = 65534 if system.IS_ROOT else os.geteuid()
+DROP = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"] if system.IS_ROOT else []
+
+
+@pytest.fixture(scope="session")
+def package_for_all(tmp_path_factory):
+    """A copy of the package that everybody can read: the build tree may be below /root."""
+    with tempfile.TemporaryDirectory(prefix="brig-package-") as directory:
+        os.chmod(directory, 0o755)
+        shutil.copytree(os.path.join(PACKAGE, "brig"), os.path.join(directory, "brig"),
+                        ignore=shutil.ignore_patterns("*.p", "__pycache__"))
+        yield directory
+
+
+@pytest.fixture
+def as_user(package_for_all):
+    """as_user(code, *args): run a script as an ordinary user without a cgroup, in an empty directory of theirs."""
+    if not system.IS_ROOT and system.has_cgroup():
+        pytest.skip("optional: needs an ordinary user without a cgroup")
+    with tempfile.TemporaryDirectory(prefix="brig-user-") as directory:
+        os.chown(directory, USER, USER if system.IS_ROOT else -1)
+
+        def run(*words, env=()):
+            command = [*DROP, "/usr/bin/python3", "-W", "error", *map(str, words)]
+            env = {**os.environ, "PYTHONPATH": package_for_all, "HOME": directory, "TMPDIR": directory, **dict(env)}
+            return subprocess.run(command, cwd=directory, env=env, text=True, capture_output=True, check=False,
+                                  timeout=50 * system.SLOW)
+        run.directory = directory
+        yield run

@@ -3,7 +3,6 @@
 import os
 import re
 
-import pytest
 from conftest import ROOT
 
 
@@ -12,7 +11,6 @@ def blocks():
         return re.findall(r"^```python\n(.*?)^```", file.read(), re.S | re.M)
 
 
-@pytest.mark.cgroup("two of the drop-ins ask for what only a cgroup can do")
 def test_every_example_runs_in_order(guest, script):
     assert len(blocks()) > 10
     done = script("\n".join(blocks()))

@@ -47,14 +47,6 @@ def priority(request, monkeypatch):
         monkeypatch.setitem(scidex.SETTINGS, "cpu_priority", "normal")
 
 
-@pytest.fixture(autouse=True)
-def limits_of_this_user(request, monkeypatch):
-    """As docs/PYTHON.md tells those who have no cgroup."""
-    if not system.has_cgroup() and request.node.name != "test_row_resource_limits":
-        for limits in scidex.RESOURCE_LIMITS.values():
-            monkeypatch.delitem(limits, "cpus")
-
-
 # ---- isolated_run ----
 
 

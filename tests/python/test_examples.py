@@ -79,7 +79,6 @@ def notebook(guest, tmp_path):
     return run
 
 
-@pytest.mark.cgroup("the drop-in of scidex asks for processors and a priority")
 def test_notebook_runner_without_nbconvert(notebook):
     done, book = notebook("--timeout", 30)
     assert done.returncode == 0 and not done.stderr, done.stderr
@@ -93,7 +92,6 @@ def test_notebook_runner_without_nbconvert(notebook):
     ("x = bytearray(1 << 30)", 40, "memory"),
     ("import sys; sys.exit(3)", 40, ""),
 ], ids=["error", "endless", "greedy", "exit"])
-@pytest.mark.cgroup("the drop-in of scidex asks for processors and a priority")
 def test_notebook_runner_shows_how_far_it_came(notebook, cell, timeout, said):
     cells = ["print('a')", cell, "print('never')"]
     done, book = notebook("--timeout", timeout, "--memory", 100, cells=cells)

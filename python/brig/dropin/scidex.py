@@ -26,7 +26,8 @@ from typing import Any, Union
 
 from .. import Result, Run, Usage, start
 from .._keys import entries_of
-from ._python import python_directories
+from ._optional import start_without_refused
+from ._python import python_entries
 
 __all__ = [
     "NOTEBOOK_COMMAND",
@@ -61,7 +62,10 @@ NOTEBOOK_COMMAND: tuple[str, ...] = (
 SETTINGS: dict[str, Any] = {"network": "host", "redact": False, "cpu_priority": "low"}
 """Keywords of brig.run() for every run. The network is the host's, because no parameter can ask for
 it; {"network": "none"} removes it. Analyses have a low CPU priority, so that other services of the
-machine are not affected; {"cpu_priority": "normal"} changes that."""
+machine are not affected; {"cpu_priority": "normal"} changes that. It is left out where there is no
+cgroup, as are the CPUs of RESOURCE_LIMITS; a limit that a caller names is refused there."""
+
+_PRIORITY = SETTINGS["cpu_priority"]
 
 load_metadata: Callable[[str], Any] | None = None
 """Set by the application: maps the id of an analysis to its metadata."""
@@ -106,11 +110,30 @@ def analysis_limits(metadata: Any, kind: str = "default") -> dict[str, Any]:
     Metadata is a mapping or JSON text, with the limits in `resource_limits` or `limits`; they have
     the names of RESOURCE_LIMITS or brig's own (memory="4G", timeout="10m").
     """
+    return _overlay(RESOURCE_LIMITS[kind], _limits_in(metadata))
+
+
+def _limits_in(metadata: Any) -> LimitValues:
     if isinstance(metadata, (str, bytes)):
         metadata = json.loads(metadata)
     metadata = metadata or {}
-    own = metadata.get("resource_limits") or metadata.get("limits") or {}
-    return _overlay(RESOURCE_LIMITS[kind], own)
+    own: LimitValues = metadata.get("resource_limits") or metadata.get("limits") or {}
+    return own
+
+
+def _named(limits: LimitValues | None) -> set[str]:
+    """The keywords of brig.run() that these limits set."""
+    return {_NAMES[name] for name, value in (limits or {}).items() if value is not None}
+
+
+def _take_optional(keys: dict[str, Any], asked: set[str]) -> dict[str, Any]:
+    """Remove the settings that nobody asked for and that only a cgroup can enforce; returns them."""
+    optional: dict[str, Any] = {}
+    if "cpus" in keys and "cpus" not in asked:
+        optional["cpus"] = keys.pop("cpus")
+    if "cpu_priority" not in asked and keys.get("cpu_priority") == _PRIORITY:
+        optional["cpu_priority"] = keys.pop("cpu_priority")
+    return optional
 
 
 def _overlay(base: LimitValues, own: LimitValues | None) -> dict[str, Any]:
@@ -137,8 +160,9 @@ def _keys_of(limits: LimitValues) -> dict[str, Any]:
 
 
 class _Group:
-    def __init__(self, limits: dict[str, Any], temporary: bool = False) -> None:
+    def __init__(self, limits: dict[str, Any], asked: set[str], temporary: bool = False) -> None:
         self.limits = limits
+        self.asked = asked  # limits that somebody named: they are enforced, or the run is refused
         self.temporary = temporary  # created by isolated_run(): removed with the last of its runs
         self.users = 0
         self.gone = False
@@ -171,7 +195,7 @@ class CgroupManager:
     def create(self, name: str, limits: LimitValues | None = None) -> str:
         """Create a group; limits that are not given have their defaults. ValueError if the name
         exists."""
-        group = _Group(_overlay(RESOURCE_LIMITS["default"], limits))
+        group = _Group(_overlay(RESOURCE_LIMITS["default"], limits), _named(limits))
         with self._lock:
             if name in self._groups:
                 raise ValueError(f"group {name!r} exists")
@@ -187,6 +211,7 @@ class CgroupManager:
         with self._lock:
             group = self._groups[name]
             group.limits = _overlay(group.limits, changes)
+            group.asked |= _named(changes)
             return dict(group.limits)
 
     def stats(self, name: str) -> dict[str, Any]:
@@ -238,14 +263,17 @@ class CgroupManager:
         with self._lock:
             group = self._groups[name]
             keys = {**keys, **_keys_of(group.limits)}
-        return self._run(name, group, cmd, keys)
+            optional = _take_optional(keys, group.asked)
+        return self._run(name, group, cmd, keys, optional)
 
-    def _start(self, group: _Group, cmd: Command, keys: dict[str, Any]) -> Run:
+    def _start(
+        self, group: _Group, cmd: Command, keys: dict[str, Any], optional: dict[str, Any]
+    ) -> Run:
         with self._lock:
             group.starting += 1
         run = None
         try:
-            run = start(cmd, **keys)
+            run = start_without_refused(start, optional, cmd, **keys)
         finally:
             with self._lock:
                 group.starting -= 1
@@ -254,8 +282,15 @@ class CgroupManager:
                 self._lock.notify_all()
         return run
 
-    def _run(self, name: str, group: _Group, cmd: Command, keys: dict[str, Any]) -> Result:
-        with self._start(group, cmd, keys) as run:
+    def _run(
+        self,
+        name: str,
+        group: _Group,
+        cmd: Command,
+        keys: dict[str, Any],
+        optional: dict[str, Any],
+    ) -> Result:
+        with self._start(group, cmd, keys, optional) as run:
             with self._lock:
                 gone = group.gone
             try:
@@ -270,10 +305,10 @@ class CgroupManager:
                 group.add(result.usage)
             return result
 
-    def _join(self, name: str, limits: dict[str, Any]) -> _Group:
+    def _join(self, name: str, limits: dict[str, Any], asked: set[str]) -> _Group:
         """The group of an analysis for one run; created if there is none."""
         with self._lock:
-            group = self._groups.setdefault(name, _Group(limits, temporary=True))
+            group = self._groups.setdefault(name, _Group(limits, asked, temporary=True))
             group.users += 1
             return group
 
@@ -327,17 +362,18 @@ def isolated_run(
     metadata = load_metadata(analysis_id) if load_metadata and analysis_id is not None else None
     name = analysis_id or "a run without a name"
     manager = CgroupManager() if analysis_id is None else cgroups
-    group = manager._join(name, analysis_limits(metadata, kind))
+    group = manager._join(name, analysis_limits(metadata, kind), _named(_limits_in(metadata)))
     try:
         merged = _overlay(group.limits, limits)
         merged = _overlay(merged, {"timeout_seconds": timeout_seconds})
         keys: dict[str, Any] = {**SETTINGS, **settings, "cwd": cwd, "env": dict(env or {})}
         keys.update(_keys_of(merged))
+        optional = _take_optional(keys, group.asked | _named(limits) | set(settings))
         directory = _temp_dirs.path_of(analysis_id)
         if directory is not None:
             keys["rw"] = [*entries_of(keys.get("rw")), (directory, None)]
             keys["env"].setdefault("TMPDIR", str(directory))
-        result = manager._run(name, group, cmd, keys)
+        result = manager._run(name, group, cmd, keys, optional)
     finally:
         if manager._leave(name, group) and analysis_id is not None:
             cleanup_analysis_temp_dir(analysis_id)
@@ -359,7 +395,7 @@ def _result_of(cmd: Command, result: Result, analysis_id: str | None) -> Runtime
 
 
 def _run_python(words: list[Any], cwd: PathName, keys: dict[str, Any]) -> RuntimeResult:
-    keys["ro"] = [*((path, None) for path in python_directories()), *entries_of(keys.get("ro"))]
+    keys["ro"] = [*python_entries(), *entries_of(keys.get("ro"))]
     return isolated_run(words, cwd, **keys)
 
 

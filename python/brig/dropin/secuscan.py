@@ -7,13 +7,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
 
-from .. import Error, NotExecutableError, NotFoundError, Result, aio
+from .. import Error, NotExecutableError, NotFoundError, RefusedError, Result, aio
+from .._keys import entries_of
+from ._optional import available, is_refused
+from ._python import python_entries
+from ._secuscan_models import SandboxConfig, SandboxViolation, Settings, application_settings
 
 __all__ = [
     "SETTINGS",
@@ -40,83 +44,58 @@ SIGTERM_GRACE = 3.0
 LISTENER_GRACE = 2.0
 """Seconds for a callback after the end of a run to take the remaining output."""
 
+CHUNK_SIZE = 64 * 1024
+
 SETTINGS: dict[str, Any] = {"on_pids_limit": "fail"}
-"""Keywords of brig.run() for every run."""
+"""Keywords of brig.run() for every run. A fork over the limit on processes fails where there is a
+cgroup; elsewhere the run is ended."""
+
+_NEEDS_A_CGROUP = dict(SETTINGS)
 
 VIOLATIONS = ("timeout", "memory_limit", "output_limit")
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass
-class SandboxConfig:
-    """The limits of one run. A timeout of 0 means none."""
-
-    timeout_seconds: float = 120
-    max_memory_mb: int = 512
-    max_output_bytes: int = 5242880
-    allow_network: bool = True
-
-
-class SandboxViolation(Exception):
-    """A run was ended at a limit: `reason` is "timeout", "memory_limit" or "output_limit"."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"Sandbox violation: {self.reason}"
-
-
 # ---- limits ----
 
 
-@dataclass
-class Settings:
-    """Set by the operator: the defaults of plugins, and their maxima.
-
-    A maximum of None means none. The maxima of /etc/brig/limits.json apply in addition. Without
-    raw_output_dir nothing is stored.
-    """
-
-    sandbox_timeout: float = 600
-    sandbox_memory_mb: int = 512
-    sandbox_max_output_bytes: int = 5242880
-    sandbox_allow_network: bool = True
-    maximum_timeout: float | None = None
-    maximum_memory_mb: int | None = None
-    maximum_output_bytes: int | None = None
-    raw_output_dir: str | os.PathLike[str] | None = None
-
-
 settings = Settings()
+"""Used where the application has no settings of its own; the maxima are used in every case."""
 
 
-def resolve_sandbox_config(plugin: Any) -> SandboxConfig:
+def _setting(name: str) -> Any:
+    """A setting of the application, if it is installed, else of `settings`."""
+    return getattr(application_settings(), name, getattr(settings, name))
+
+
+def _given(value: Any, setting: str) -> Any:
+    return _setting(setting) if value is None else value
+
+
+def resolve_sandbox_config(plugin_sandbox: Any = None) -> SandboxConfig:
     """The settings, overridden field by field by a plugin's, up to the operator's maxima.
 
     A plugin is a mapping or an object with the fields of SandboxConfig, or with them in `sandbox`.
     No plugin gets a network that the operator does not allow.
     """
-    own = _field(plugin, "sandbox")
-    plugin = plugin if own is None else own
+    own = _field(plugin_sandbox, "sandbox")
+    plugin = plugin_sandbox if own is None else own
 
-    def pick(name: str, default: Any) -> Any:
-        value = _field(plugin, name)
-        return default if value is None else value
+    def pick(name: str, setting: str) -> Any:
+        return _given(_field(plugin, name), setting)
 
-    timeout = pick("timeout_seconds", settings.sandbox_timeout)
+    timeout = pick("timeout_seconds", "sandbox_timeout")
     if settings.maximum_timeout is not None:
         timeout = min(timeout or settings.maximum_timeout, settings.maximum_timeout)
+    memory = pick("max_memory_mb", "sandbox_memory_mb")
+    output = pick("max_output_bytes", "sandbox_max_output_bytes")
+    network = pick("allow_network", "sandbox_allow_network")
     return SandboxConfig(
-        timeout,
-        _at_most(pick("max_memory_mb", settings.sandbox_memory_mb), settings.maximum_memory_mb),
-        _at_most(
-            pick("max_output_bytes", settings.sandbox_max_output_bytes),
-            settings.maximum_output_bytes,
-        ),
-        bool(pick("allow_network", True)) and settings.sandbox_allow_network,
+        timeout_seconds=timeout,
+        max_memory_mb=_at_most(memory, settings.maximum_memory_mb),
+        max_output_bytes=_at_most(output, settings.maximum_output_bytes),
+        allow_network=bool(network and _setting("sandbox_allow_network")),
     )
 
 
@@ -143,10 +122,30 @@ def classify_memory_violation(
         return True
     if not exit_code or not rss_bytes or not limit_bytes:
         return False
-    return rss_bytes * 100 >= limit_bytes * 95
+    return rss_bytes >= limit_bytes * 95 // 100
 
 
 # ---- running ----
+
+
+class _Process:
+    """A run with the methods of asyncio's processes, for _terminate_process()."""
+
+    def __init__(self, run: aio.Run) -> None:
+        self._run = run
+
+    @property
+    def returncode(self) -> int | None:
+        return None if self._run.result is None else self._run.result.returncode
+
+    def terminate(self) -> None:
+        self._run.cancel()
+
+    def kill(self) -> None:
+        self._run.cancel()  # the second call does not wait
+
+    async def wait(self) -> Result:
+        return await self._run.wait()
 
 
 async def sandbox_execute(
@@ -161,28 +160,47 @@ async def sandbox_execute(
     that is slow or fails. If the task is cancelled, all processes of the run are gone before
     CancelledError propagates.
     """
-    return await _execute(cmd, config, broadcast_callback, redact=False)
+    redact = isinstance(broadcast_callback, _Listener)  # of a task, whose output is stored
+    try:
+        async with await _started(cmd, config, redact) as run:
+            process = _Process(run)
+            reader_task = asyncio.create_task(_broadcast(run, broadcast_callback))
+            try:
+                result = await process.wait()
+                await asyncio.wait([reader_task], timeout=LISTENER_GRACE)
+            except asyncio.CancelledError:
+                reader_task.cancel()
+                raise
+            finally:
+                if process.returncode is None:
+                    await _terminate_process(process)
+                reader_task.cancel()
+                # A callback that ignores the cancellation is left to its loop.
+                await asyncio.wait([reader_task], timeout=0.1)
+            return _outcome(result)
+    except Error as error:
+        return "", str(error), _shell_code(error), None
 
 
-async def _execute(
-    cmd: Command, config: SandboxConfig, callback: Broadcast | None, redact: bool
-) -> Outcome:
+async def _started(cmd: Command, config: SandboxConfig, redact: bool) -> aio.Run:
     keys: dict[str, Any] = {
         "kill_after": SIGTERM_GRACE,
         "redact": redact,
         **SETTINGS,
-        "timeout": config.timeout_seconds or "unlimited",
-        "memory": f"{config.max_memory_mb}M",
-        "output": config.max_output_bytes,
+        "timeout": _given(config.timeout_seconds, "sandbox_timeout") or "unlimited",
+        "memory": f"{_given(config.max_memory_mb, 'sandbox_memory_mb')}M",
+        "output": _given(config.max_output_bytes, "sandbox_max_output_bytes"),
         "network": "host" if config.allow_network else "none",
+        "ro": [*python_entries(), *entries_of(SETTINGS.get("ro"))],
     }
-    try:
-        if callback is None:
-            return _outcome(await aio.run(cmd, **keys))
-        async with await aio.start(cmd, **keys) as run:
-            return _outcome(await _watched(run, callback))
-    except Error as error:
-        return "", str(error), _shell_code(error), None
+    optional = {name: keys.pop(name) for name in _NEEDS_A_CGROUP if _NEEDS_A_CGROUP[name] == keys.get(name)}
+    while True:
+        tried = available(optional)
+        try:
+            return await aio.start(cmd, **tried, **keys)
+        except RefusedError as error:
+            if not is_refused(error, tried):
+                raise
 
 
 def _shell_code(error: Error) -> int:
@@ -196,28 +214,60 @@ def _outcome(result: Result) -> Outcome:
     return result.stdout_text, result.stderr_text, result.returncode, violation
 
 
-async def _watched(run: aio.Run, callback: Broadcast) -> Result:
-    """The result; the callback runs in its own task, for which the run does not wait."""
-    listener = asyncio.create_task(_broadcast(run, callback))
-    try:
-        result = await run.wait()
-        await asyncio.wait([listener], timeout=LISTENER_GRACE)
-        return result
-    finally:
-        listener.cancel()
-        await asyncio.wait([listener], timeout=0.1)  # a callback that ignores the cancellation is left to its loop
-
-
-async def _broadcast(run: aio.Run, callback: Broadcast) -> None:
+async def _broadcast(run: aio.Run, callback: Broadcast | None) -> None:
     async for event in run:
         if event.dropped:
             _log.debug("broadcast_callback was too slow for %d events", event.dropped)
-        if event.data is None:
+        if event.data is None or callback is None:
             continue
         try:
             await callback(event.data, event.type)
         except Exception:
             _log.debug("broadcast_callback failed", exc_info=True)
+
+
+# ---- for processes that are not brig's ----
+
+
+async def _terminate_process(process: Any) -> None:
+    """SIGTERM, SIGTERM_GRACE seconds, SIGKILL; the process is reaped."""
+    try:
+        process.terminate()
+    except ProcessLookupError:
+        return
+    try:
+        await asyncio.wait_for(process.wait(), SIGTERM_GRACE)
+    except asyncio.TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _build_preexec_fn(config: SandboxConfig) -> Callable[[], None]:
+    """A preexec_fn for a process of the caller's own: RLIMIT_AS. Runs of brig do not use it."""
+    most = _given(config.max_memory_mb, "sandbox_memory_mb") * 1024 * 1024
+
+    def limit_memory() -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+    return limit_memory
+
+
+async def _read_stream(stream: Any, buffer: bytearray, state: dict[str, Any]) -> None:
+    """Read a stream to its end, or up to the budget that `state` shares between streams:
+    max_bytes, total_bytes, and limit_hit, which is set when there was more."""
+    while chunk := await stream.read(CHUNK_SIZE):
+        left = state["max_bytes"] - state["total_bytes"]
+        if state["limit_hit"] or left <= 0:
+            state["limit_hit"] = True
+            return
+        buffer += chunk[:left]
+        state["total_bytes"] += min(len(chunk), left)
+        if len(chunk) > left:
+            state["limit_hit"] = True
+            return
 
 
 # ---- tasks ----
@@ -226,7 +276,7 @@ async def _broadcast(run: aio.Run, callback: Broadcast) -> None:
 def task_end(exit_code: int, violation: str | None) -> tuple[str, str | None]:
     """The final state of a task and its message, None on success."""
     if violation is not None:
-        return f"terminated:{violation}", str(SandboxViolation(violation))
+        return f"terminated:{violation}", f"Sandbox violation: {violation}"
     if exit_code == 0:
         return "completed", None
     return "failed", f"Exit code {exit_code}"
@@ -248,27 +298,24 @@ class TaskExecutor:
         """
         config = resolve_sandbox_config(None if timeout is None else {"timeout_seconds": timeout})
         path = _raw_path(task_id)
-        stdout, stderr, exit_code, violation = await _execute(
-            command, config, self._listener(task_id), redact=True
-        )
+        listener = _Listener(task_id, self._send)
+        stdout, stderr, exit_code, violation = await sandbox_execute(command, config, listener)
         output = f"{stdout}\n{stderr}" if stdout and stderr else stdout or stderr
         if path is not None:
             _store(path, output)
         return output, exit_code, violation
 
-    def _listener(self, task_id: str) -> Broadcast | None:
-        return None if self._send is None else _Listener(task_id, self._send)
-
 
 class _Listener:
     """A callback of sandbox_execute() that publishes text for a task."""
 
-    def __init__(self, task_id: str, send: TaskBroadcast) -> None:
+    def __init__(self, task_id: str, send: TaskBroadcast | None) -> None:
         self._task_id = task_id
         self._send = send
 
     async def __call__(self, data: bytes, stream: str) -> None:
-        await self._send(self._task_id, "output", data.decode(errors="backslashreplace"))
+        if self._send is not None:
+            await self._send(self._task_id, "output", data.decode(errors="backslashreplace"))
 
 
 async def _execute_command(
@@ -280,11 +327,12 @@ async def _execute_command(
 
 def _raw_path(task_id: str) -> str | None:
     """The file for the output of a task; a name that leads elsewhere is refused before the run."""
-    if settings.raw_output_dir is None:
+    directory = _setting("raw_output_dir")
+    if directory is None:
         return None
     if not task_id or "/" in task_id or "\0" in task_id or task_id.startswith("."):
         raise ValueError(f"task_id: {task_id!r} is no name of a file")
-    return os.path.join(settings.raw_output_dir, f"{task_id}.txt")
+    return os.path.join(directory, f"{task_id}.txt")
 
 
 def _store(path: str, output: str) -> None:
