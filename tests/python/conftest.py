@@ -67,7 +67,7 @@ def alive(guest):
 
 def python(code, *args, timeout=30, start=False, more=(), **kw):
     """Run a script in a Python of its own, with every warning an error and its memory checked."""
-    env = dict(os.environ, PYTHONPATH=PACKAGE, **dict(more))
+    env = {**os.environ, "PYTHONPATH": PACKAGE, **dict(more)}
     env.setdefault("PYTHONMALLOC", "debug")
     command = [sys.executable, "-X", "faulthandler", "-W", "error", "-c", code, *map(str, args)]
     kw = {"env": env, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **kw}

@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 import time
+import venv as venv_module
 
 import pytest
-from conftest import system
+from conftest import PACKAGE, system
 
 from brig.dropin import openjarvis
+from brig.dropin._path import toolchains_of
 from brig.dropin.openjarvis import SandboxResult, build_safe_env, kill_process_tree, run_sandboxed
 
 
@@ -78,12 +80,26 @@ def test_row_timeout(extra, alive):
     assert time.monotonic() - began < 3 * system.SLOW and alive() == 0
 
 
-@pytest.mark.parametrize("directory", ["/no/such/directory", "/etc/passwd"])
-def test_row_oserror(directory):
+def test_row_oserror():
     """OSError: stderr "Execution error: …", -1"""
-    result = run_sandboxed("true", working_dir=directory)
+    result = run_sandboxed("true", env_extra={"A": "x\0y"})
     assert result.returncode == -1 and result.stdout == "" and not result.killed
-    assert result.stderr.startswith("Execution error: ") and directory in result.stderr
+    assert result.stderr.startswith("Execution error: ") and "NUL" in result.stderr
+
+
+@pytest.mark.parametrize("directory", ["/no/such/directory", "/etc/passwd", ""])
+def test_review_n6_missing_working_dir_is_the_current_one(extra, tmp_path, directory):
+    assert run_sandboxed("pwd", working_dir=directory, **extra).stdout == f"{tmp_path}\n"
+
+
+def test_review_n6_line_ends_are_those_of_text_mode(extra):
+    result = run_sandboxed(r"printf 'a\r\nb\rc\n'; printf 'd\r\n' >&2", **extra)
+    assert (result.stdout, result.stderr) == ("a\nb\nc\n", "d\n")
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 0.0])
+def test_review_n6_timeout_0_times_out(timeout):
+    assert run_sandboxed("true", timeout=timeout) == SandboxResult("(timed out)", "", -1, True, True)
 
 
 def test_row_cap_is_per_stream_in_bytes(extra):
@@ -161,3 +177,86 @@ def test_row_kill_process_tree_never_raises():
     gone.wait()
     for pid in (gone.pid, 0, 1, -1, os.getpid(), 1 << 40, None, "x"):
         assert kill_process_tree(pid) is None
+
+
+# ---- the caller's interpreter (N2) ----
+
+INTERPRETER = """
+import subprocess, sys
+from brig.dropin.openjarvis import run_sandboxed
+command = subprocess.list2cmdline([sys.executable, "-c", "import sys, json; print(sys.prefix)"])
+result = run_sandboxed(command)
+assert (result.returncode, result.stdout) == (0, sys.prefix + "\\n"), result
+assert run_sandboxed("python3 -c 'import sys; print(sys.prefix)'").stdout == sys.prefix + "\\n"
+assert run_sandboxed(f"touch {sys.prefix}/lib/x").returncode != 0
+print("well")
+"""
+
+
+@pytest.fixture
+def venv(tmp_path):
+    """A virtual environment in a place that no guest sees, with brig in it."""
+    directory = tmp_path / "own" / "venv"
+    venv_module.create(directory, symlinks=True)
+    packages = next(directory.glob("lib/python*/site-packages"))
+    (packages / "brig.pth").write_text(PACKAGE)
+    return directory
+
+
+def in_venv(venv, code, cwd, **env):
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    path = f"{venv}/bin:{os.environ['PATH']}"
+    return subprocess.run([venv / "bin" / "python3", "-W", "error", "-c", code], env={**clean, "PATH": path, **env},
+                          cwd=cwd, text=True, capture_output=True, timeout=50, check=False)
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["plain", "behind a symlink"])
+def test_review_n2_the_caller_s_interpreter_is_shown(venv, tmp_path, linked):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    venv = tmp_path / "link" / "venv" if linked else venv
+    done = in_venv(venv, INTERPRETER, tmp_path / "work")
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+
+
+def test_review_n2_a_virtual_environment_in_the_work_directory_stays_writable(venv, tmp_path):
+    code = INTERPRETER.replace("lib/x\").returncode != 0", "lib/x\").returncode == 0")
+    done = in_venv(venv, code, tmp_path / "own")
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+
+
+def test_review_n2_the_path_entry_of_a_command_is_shown(extra, tmp_path, monkeypatch):
+    prefix = tmp_path / "tools"
+    for name in ("bin", "lib", "etc"):
+        (prefix / name).mkdir(parents=True)
+        (prefix / name / "data").write_text(f"of {name}\n")
+    (prefix / "bin" / "mytool").write_text('#!/bin/sh\ncat "${0%/bin/*}/lib/data" "${0%/bin/*}/etc/data"\n')
+    (prefix / "bin" / "mytool").chmod(0o755)
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("PATH", f"{prefix}/bin:{os.environ['PATH']}")
+    result = run_sandboxed("cd / && mytool", working_dir=str(tmp_path / "work"), **extra)
+    assert result.stdout == "of lib\n" and "etc/data" in result.stderr, "etc may hold passwords"
+    assert run_sandboxed(f"ls {prefix}", working_dir=str(tmp_path / "work"), **extra).returncode != 0
+
+
+def test_review_n2_pyenv_s_shim_is_the_selected_version(monkeypatch, tmp_path):
+    root = tmp_path / "pyenv"
+    bins = [root / f"versions/{version}/bin" for version in ("3.98", "3.99")]
+    for directory in (root / "shims", *bins):
+        directory.mkdir(parents=True)
+        (directory / "python3").write_text("#!/bin/sh\n")
+        (directory / "python3").chmod(0o755)
+    path = {"PATH": f"{root}/shims:/usr/bin"}
+
+    def selected():
+        entries, more = toolchains_of("python3 x.py", path)
+        return more["PATH"].split(":")[0], entries
+    (root / "version").write_text("3.98\n")
+    monkeypatch.delenv("PYENV_VERSION", raising=False)
+    assert selected() == (str(bins[0]), [(str(bins[0]), str(bins[0]))])
+    monkeypatch.setattr(sys, "executable", str(bins[1] / "python3"))
+    assert selected()[0] == str(bins[1]), "that of the caller comes first"
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    for name in ("system", "../../../bin"):
+        monkeypatch.setenv("PYENV_VERSION", name)
+        assert selected() == ("/usr/bin", [])

@@ -4,10 +4,12 @@ import asyncio
 import inspect
 import os
 import socket
+import subprocess
 import time
+import venv
 
 import pytest
-from conftest import system
+from conftest import PACKAGE, system
 
 from brig.dropin import secuscan
 from brig.dropin.secuscan import (
@@ -306,3 +308,156 @@ def test_row_end_state_of_a_task(reason):
     """A task's end state terminated:REASON, message "Sandbox violation: REASON" """
     assert task_end(-9, reason) == (f"terminated:{reason}", f"Sandbox violation: {reason}")
     assert task_end(0, None) == ("completed", None) and task_end(2, None)[0] == "failed"
+
+
+# ---- the review ----
+
+
+def test_review_n2_the_caller_s_interpreter_runs(tmp_path):
+    """As the original's tests start it: [sys.executable, ...]"""
+    directory = tmp_path / "venv"
+    venv.create(directory, symlinks=True)
+    (next(directory.glob("lib/python*/site-packages")) / "brig.pth").write_text(PACKAGE)
+    (tmp_path / "work").mkdir()
+    code = """
+import asyncio, sys
+from brig.dropin.secuscan import SandboxConfig, sandbox_execute
+print(asyncio.run(sandbox_execute([sys.executable, "-c", "import sys; print(sys.prefix)"], SandboxConfig())))
+print(asyncio.run(sandbox_execute(["sh", "-c", f"{sys.executable} -c 'import brig; print(7)'"], SandboxConfig())))
+"""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([directory / "bin/python3", "-W", "error", "-c", code], cwd=tmp_path / "work", env=env, text=True,
+                          capture_output=True, timeout=50, check=False)
+    assert not done.stderr and done.stdout.splitlines()[0] == repr((f"{directory}\n", "", 0, None))
+    assert "No module named" in done.stdout.splitlines()[1], "only the interpreter is shown"
+
+
+def test_review_n3_resolve_takes_the_plugin_by_name(operator):
+    assert resolve_sandbox_config() == resolve_sandbox_config(plugin_sandbox=None)
+    assert resolve_sandbox_config(plugin_sandbox=SandboxConfig(timeout_seconds=9)).timeout_seconds == 9
+
+
+def test_review_n3_str_of_a_violation_is_its_reason():
+    assert str(SandboxViolation("timeout")) == "timeout" == SandboxViolation("timeout").reason
+
+
+def test_review_n3_classified_at_95_percent_rounded_down():
+    assert classify_memory_violation(1, "", 95, 101) and not classify_memory_violation(1, "", 94, 101)
+
+
+class Process:
+    """A process of asyncio that ends at a signal, or is gone already."""
+
+    def __init__(self, ends_at):
+        self.ends_at, self.calls, self.ended = ends_at, [], asyncio.Event()
+
+    def _signal(self, name):
+        self.calls.append(name)
+        if self.ends_at == "gone":
+            raise ProcessLookupError
+        if name == self.ends_at:
+            self.ended.set()
+
+    def terminate(self):
+        self._signal("terminate")
+
+    def kill(self):
+        self._signal("kill")
+
+    async def wait(self):
+        await self.ended.wait()
+
+
+@pytest.mark.parametrize(("ends_at", "calls"), [
+    ("terminate", ["terminate"]), ("kill", ["terminate", "kill"]), ("gone", ["terminate"])])
+def test_review_n3_terminate_process(monkeypatch, ends_at, calls):
+    monkeypatch.setattr(secuscan, "SIGTERM_GRACE", 0.05)
+
+    async def main():
+        process = Process(ends_at)
+        await asyncio.wait_for(secuscan._terminate_process(process), 20)
+        return process.calls
+    assert asyncio.run(main()) == calls
+
+
+def test_review_n3_preexec_fn_limits_memory():
+    limit = secuscan._build_preexec_fn(SandboxConfig(max_memory_mb=512))
+    done = subprocess.run(["sh", "-c", "ulimit -v"], preexec_fn=limit, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{512 * 1024}\n"
+
+
+def test_review_n3_read_stream_keeps_one_budget():
+    async def main():
+        state = {"max_bytes": 150000, "total_bytes": 0, "limit_hit": False}
+        buffers = [bytearray(), bytearray()]
+        for buffer in buffers:
+            stream = asyncio.StreamReader()
+            stream.feed_data(b"x" * 100000)
+            stream.feed_eof()
+            await secuscan._read_stream(stream, buffer, state)
+        return [len(buffer) for buffer in buffers], state
+    assert asyncio.run(main()) == ([100000, 50000], {"max_bytes": 150000, "total_bytes": 150000, "limit_hit": True})
+
+
+def test_review_n3_raw_sockets_need_a_capability(execute):
+    """A guest has none, with any network: the scanner is told EPERM, as for an ordinary user"""
+    code = "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)"
+    _, stderr, exit_code, _ = execute(["python3", "-c", code], allow_network=True)
+    assert exit_code == 1 and "PermissionError" in stderr
+
+
+def test_review_n1_config_has_the_methods_of_a_model():
+    config = SandboxConfig.model_validate({"timeout_seconds": "5", "max_memory_mb": 64.0, "other": 1})
+    assert config.model_dump() == {
+        "timeout_seconds": 5, "max_memory_mb": 64, "max_output_bytes": 5242880, "allow_network": True}
+    assert config.model_copy(update={"allow_network": False}).model_dump(include={"allow_network"}) == {"allow_network": False}
+    assert SandboxConfig.model_validate_json(config.model_dump_json()) == config
+    assert "timeout_seconds" not in SandboxConfig(timeout_seconds=None).model_dump(exclude_none=True)
+    for bad in ({"timeout_seconds": "soon"}, {"max_memory_mb": 1.5}, {"allow_network": "perhaps"}, {"max_output_bytes": []}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            SandboxConfig(**bad)
+
+
+ORIGINAL = """
+import asyncio, importlib
+from backend.secuscan.models import SandboxConfig, SandboxViolation
+from backend.secuscan import config
+from brig.dropin import secuscan
+
+assert secuscan.SandboxConfig is SandboxConfig and secuscan.SandboxViolation is SandboxViolation
+resolved = secuscan.resolve_sandbox_config()
+assert type(resolved) is SandboxConfig and (resolved.timeout_seconds, resolved.max_memory_mb) == (42, 256)
+class Other(config.Settings):
+    sandbox_timeout = 7
+config.settings = Other()
+assert secuscan.resolve_sandbox_config(plugin_sandbox=None).timeout_seconds == 7
+assert secuscan.resolve_sandbox_config(SandboxConfig(max_memory_mb=99)).max_memory_mb == 99
+config.settings.sandbox_allow_network = False
+assert not secuscan.resolve_sandbox_config(SandboxConfig()).allow_network
+secuscan.settings.maximum_timeout = 3
+assert secuscan.resolve_sandbox_config().timeout_seconds == 3
+assert importlib.reload(secuscan).SandboxConfig is SandboxConfig
+assert asyncio.run(secuscan.sandbox_execute(["echo", "hi"], SandboxConfig())) == ("hi\\n", "", 0, None)
+"""
+
+
+def test_review_n1_and_n3_an_installed_application_is_used(guest, script, tmp_path):
+    package = tmp_path / "app" / "backend" / "secuscan"
+    package.mkdir(parents=True)
+    (package / "models.py").write_text("""
+class SandboxConfig:
+    def __init__(self, timeout_seconds=120, max_memory_mb=512, max_output_bytes=5242880, allow_network=True):
+        self.__dict__.update(timeout_seconds=timeout_seconds, max_memory_mb=max_memory_mb,
+                             max_output_bytes=max_output_bytes, allow_network=allow_network)
+
+class SandboxViolation(Exception):
+    pass
+""")
+    (package / "config.py").write_text("""
+class Settings:
+    sandbox_timeout, sandbox_memory_mb, sandbox_max_output_bytes, sandbox_allow_network = 42, 256, 5242880, True
+
+settings = Settings()
+""")
+    done = script(ORIGINAL, more={"PYTHONPATH": f"{PACKAGE}:{tmp_path / 'app'}"}.items())
+    assert done.returncode == 0, done.stderr

@@ -8,40 +8,56 @@ shell script or another program starts, so the drop-ins show the caller's own on
 from __future__ import annotations
 
 import os
+import site
 import sys
+from collections.abc import Iterable
 
 from .._interpreter import SYSTEM, is_too_much, is_within
 
-# Not the whole prefix: pip and conda keep passwords beside these.
-_PARTS = ("bin", "lib", "lib64", "include", "share", "ssl", "conda-meta", "pyvenv.cfg")
+# Not the whole prefix: pip, npm and conda keep passwords beside these.
+PARTS = (
+    "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "conda-meta", "pyvenv.cfg",
+)  # fmt: skip
 
 Entry = tuple[str, str]  # a path, and its place in the guest's view
 
 
-def _is_system(path: str) -> bool:
+def is_system(path: str) -> bool:
     return any(is_within(path, directory) for directory in SYSTEM)
 
 
-def _parts(prefix: str) -> list[Entry]:
+def parts_of(prefix: str, names: Iterable[str], place: str | None = None) -> list[Entry]:
+    """Entries for those of the names that exist in a prefix, at its own place or another one."""
+    found = [(os.path.join(prefix, name), os.path.join(place or prefix, name)) for name in names]
+    return [entry for entry in found if os.path.exists(entry[0]) and not os.path.islink(entry[0])]
+
+
+def _prefix(prefix: str) -> list[Entry]:
     """The parts of a prefix, at the path by which this process knows it."""
     real = os.path.realpath(prefix)
-    if _is_system(real):
+    if is_system(real):
         return []
-    if is_too_much(real):  # Python lies in a home: only what is surely Python's own
-        names = [f"{lib}/python{sys.version_info[0]}.{sys.version_info[1]}" for lib in ("lib", "lib64")]
-        names.append("pyvenv.cfg")
-    else:
-        names = list(_PARTS)
-    found = [(os.path.join(real, name), os.path.join(prefix, name)) for name in names]
-    return [(path, place) for path, place in found if os.path.exists(path) and not os.path.islink(path)]
+    if not is_too_much(real):
+        return parts_of(real, PARTS, prefix)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"  # a home: only Python's own part
+    return parts_of(real, (f"lib/{version}", f"lib64/{version}", "pyvenv.cfg"), prefix)
 
 
 def _program(prefixes: list[str]) -> list[Entry]:
-    """The program itself, if it is not in one of the prefixes."""
+    """The program itself, if it is in none of the prefixes."""
     real = os.path.realpath(sys.executable)
-    if not sys.executable or _is_system(real) or any(is_within(real, one) for one in prefixes):
+    if not sys.executable or is_system(real) or any(is_within(real, one) for one in prefixes):
         return []
     return [(real, real)]
+
+
+def outside(entries: list[Entry], workdir: str | os.PathLike[str] | None) -> list[Entry]:
+    """The entries that are not in the work directory, where they are visible, and writable. A home
+    is not shown as one."""
+    real = os.path.realpath(workdir or ".")
+    if is_too_much(real):
+        return entries
+    return [entry for entry in entries if not is_within(entry[1], real)]
 
 
 def python_entries() -> list[Entry]:
@@ -49,10 +65,30 @@ def python_entries() -> list[Entry]:
     system's. A prefix behind a symlink is shown at both of its paths."""
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     paths = sorted(prefixes | {os.path.realpath(prefix) for prefix in prefixes})
-    entries = [entry for prefix in paths for entry in _parts(os.path.abspath(prefix))]
+    entries = [entry for prefix in paths for entry in _prefix(os.path.abspath(prefix))]
     return list(dict.fromkeys([*entries, *_program(paths)]))
 
 
-def python_directories() -> list[str]:
-    """The same as paths, without those behind symlinks."""
-    return [path for path, place in python_entries() if path == place]
+def editable_directories() -> list[str]:
+    """The directories of packages that are installed in place: those that .pth files name, and
+    those of setuptools' finders."""
+    named: list[str] = []
+    for directory in [*site.getsitepackages(), site.getusersitepackages()]:
+        for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+            if name.endswith(".pth"):
+                named += _lines(os.path.join(directory, name), directory)
+    for name, module in list(sys.modules.items()):
+        mapping = getattr(module, "MAPPING", None) if name.startswith("__editable__") else None
+        if isinstance(mapping, dict):
+            named += [os.path.realpath(path) for path in mapping.values()]
+    return [path for path in dict.fromkeys(named) if os.path.exists(path) and not is_system(path)]
+
+
+def _lines(file: str, directory: str) -> list[str]:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            texts = [line.strip() for line in lines]
+    except OSError:
+        return []
+    paths = [text for text in texts if text and not text.startswith(("#", "import ", "import\t"))]
+    return [os.path.realpath(os.path.join(directory, path)) for path in paths]

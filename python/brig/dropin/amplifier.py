@@ -26,7 +26,7 @@ from ._amplifier_runner import (
     serialize_subprocess_config,
     validate_project_path,
 )
-from ._python import python_directories
+from ._python import editable_directories, outside, python_entries
 
 __all__ = [
     "DEFAULT_MAX_SUBPROCESS",
@@ -198,8 +198,8 @@ def _to_show(paths: Iterable[str], project: str) -> list[str]:
 def _keys_of(project: str, paths: Iterable[str]) -> dict[str, Any]:
     """The keywords of a run in a project with these visible paths."""
     env = build_child_env()
-    shown = _to_show([*python_directories(), *paths, *_resolve_named(env, project), _RUNNER], project)
-    ro = [*shown, *entries_of(SETTINGS.get("ro"))]
+    named = [*editable_directories(), *paths, *_resolve_named(env, project), _RUNNER]
+    ro = [*outside(python_entries(), project), *_to_show(named, project), *entries_of(SETTINGS.get("ro"))]
     rw = entries_of(SETTINGS.get("rw"))
     places = [project, *map(_place_of, (*ro, *rw))]
     for name in [n for n in env if n in _FOLDERS or _XDG_HOME.fullmatch(n)]:

@@ -15,9 +15,13 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import Error, Result, aio
+from .._keys import entries_of
+from ._model import find_original
+from ._path import toolchains_of
+from ._python import outside, python_entries
 
 __all__ = ["SETTINGS", "SandboxResult", "build_safe_env", "kill_process_tree", "run_sandboxed"]
 
@@ -33,6 +37,7 @@ it; {"network": "none"} removes it."""
 SAFE_VARIABLES = (
     "PATH", "HOME", "USER", "LANG", "TERM", "SHELL", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",
 )  # fmt: skip
+_ORIGINAL = ("openjarvis.security.subprocess_sandbox",)
 _OF_THE_CELL = ("HOME", "TMPDIR")  # directories that each run has privately
 
 
@@ -45,6 +50,10 @@ class SandboxResult:
     returncode: int = -1
     timed_out: bool = False
     killed: bool = False
+
+
+if not TYPE_CHECKING:
+    SandboxResult = find_original(_ORIGINAL, "SandboxResult") or SandboxResult
 
 
 def build_safe_env(
@@ -68,16 +77,28 @@ def run_sandboxed(
 ) -> SandboxResult:
     """Run a command by the shell, in its own cell and session.
 
-    The first `max_output_bytes` bytes of each stream are kept, and the rest is discarded. HOME and
-    TMPDIR are those of the cell unless they were asked for by name. Never raises for actions of the
-    command or for failures to start it.
+    The first `max_output_bytes` bytes of each stream are kept, and the rest is discarded; line ends
+    become "\\n". HOME and TMPDIR are those of the cell unless they were asked for by name. If there
+    is no such working_dir, the current one is used. Never raises for actions of the command or for
+    failures to start it.
     """
     passthrough = list(env_passthrough or ())
     env = build_safe_env(passthrough, env_extra)
     for name in _OF_THE_CELL:
         if name not in passthrough and name not in (env_extra or {}):
             env.pop(name, None)
-    keys = {**SETTINGS, "timeout": timeout, "cwd": working_dir, "env": env}
+    if timeout <= 0:
+        return SandboxResult(stdout="(timed out)", timed_out=True, killed=True)
+    shown, variables = toolchains_of(command, env)
+    directory = working_dir if working_dir and os.path.isdir(working_dir) else None
+    shown = outside([*python_entries(), *shown], directory)
+    keys = {
+        **SETTINGS,
+        "timeout": timeout,
+        "cwd": directory,
+        "env": {**env, **variables},
+        "ro": [*shown, *entries_of(SETTINGS.get("ro"))],
+    }
     heads = {"stdout": _Head(max_output_bytes), "stderr": _Head(max_output_bytes)}
     try:
         result = _wait_for(command, keys, heads)
@@ -111,7 +132,8 @@ class _Head:
         self._left = 0
 
     def text(self) -> str:
-        return self._bytes.decode(errors="backslashreplace")
+        text = self._bytes.decode(errors="backslashreplace")
+        return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 async def _watch(command: str, keys: dict[str, Any], heads: dict[str, _Head]) -> Result:

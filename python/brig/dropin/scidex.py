@@ -27,7 +27,7 @@ from typing import Any, Union
 from .. import Result, Run, Usage, start
 from .._keys import entries_of
 from ._optional import start_without_refused
-from ._python import python_entries
+from ._python import outside, python_entries
 
 __all__ = [
     "NOTEBOOK_COMMAND",
@@ -395,7 +395,7 @@ def _result_of(cmd: Command, result: Result, analysis_id: str | None) -> Runtime
 
 
 def _run_python(words: list[Any], cwd: PathName, keys: dict[str, Any]) -> RuntimeResult:
-    keys["ro"] = [*python_entries(), *entries_of(keys.get("ro"))]
+    keys["ro"] = [*outside(python_entries(), cwd), *entries_of(keys.get("ro"))]
     return isolated_run(words, cwd, **keys)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Union
 from .. import Error, NotExecutableError, NotFoundError, RefusedError, Result, aio
 from .._keys import entries_of
 from ._optional import available, is_refused
-from ._python import python_entries
+from ._python import outside, python_entries
 from ._secuscan_models import SandboxConfig, SandboxViolation, Settings, application_settings
 
 __all__ = [
@@ -191,7 +191,7 @@ async def _started(cmd: Command, config: SandboxConfig, redact: bool) -> aio.Run
         "memory": f"{_given(config.max_memory_mb, 'sandbox_memory_mb')}M",
         "output": _given(config.max_output_bytes, "sandbox_max_output_bytes"),
         "network": "host" if config.allow_network else "none",
-        "ro": [*python_entries(), *entries_of(SETTINGS.get("ro"))],
+        "ro": [*outside(python_entries(), SETTINGS.get("cwd")), *entries_of(SETTINGS.get("ro"))],
     }
     optional = {name: keys.pop(name) for name in _NEEDS_A_CGROUP if _NEEDS_A_CGROUP[name] == keys.get(name)}
     while True:
