@@ -7,13 +7,15 @@ import threading
 import time
 from datetime import datetime, timezone
 
+import anyio
 import guest_tools
 import pytest
-from conftest import system
+import trio
+from conftest import PACKAGE, system
 
 import brig
 from brig.dropin import loomflow
-from brig.dropin.loomflow import ConfigError, SubprocessSandbox, ToolResult
+from brig.dropin.loomflow import ConfigError, LoomError, SubprocessSandbox, ToolResult
 
 
 class Tool:
@@ -207,3 +209,130 @@ def test_row_cancelled_call_leaves_nothing(alive, monkeypatch):
             await task
         assert alive() == before
     asyncio.run(main())
+
+
+# ---- the review ----
+
+
+def test_review_n1_tool_result_has_the_methods_of_a_model():
+    result = ToolResult.success("c-1", (1, 2), duration_ms=3)
+    assert result.model_dump() == {
+        "call_id": "c-1", "ok": True, "output": (1, 2), "error": None, "denied": False, "reason": None, "duration_ms": 3,
+        "started_at": result.started_at}
+    assert ToolResult.model_validate_json(result.model_dump_json()).started_at == result.started_at
+    assert ToolResult.model_validate(result.model_dump(exclude={"output"}, exclude_none=True)).output is None
+    assert result.model_copy(update={"ok": False}).ok is False
+    for bad in ({"call_id": 1, "ok": True}, {"call_id": "c", "ok": "maybe"}, {"call_id": "c"}, [],
+                {"call_id": "c", "ok": True, "started_at": "noon"}, {"call_id": "c", "ok": True, "error": 7}):
+        with pytest.raises(ValueError):
+            ToolResult.model_validate(bad)
+    assert issubclass(ConfigError, LoomError)
+
+
+ORIGINAL = """
+import asyncio
+from loomflow.core.errors import ConfigError, LoomError
+from loomflow.core.types import ToolResult
+from brig.dropin import loomflow
+
+assert (loomflow.ToolResult, loomflow.ConfigError, loomflow.LoomError) == (ToolResult, ConfigError, LoomError)
+class Tool:
+    fn = staticmethod(len)
+class Host:
+    def get(self, name):
+        return Tool() if name == "len" else None
+try:
+    loomflow.SubprocessSandbox(object())
+except LoomError as error:
+    assert type(error) is ConfigError
+sandbox = loomflow.SubprocessSandbox(Host())
+for name in ("len", "nope"):
+    assert type(asyncio.run(sandbox.call(name, {"obj": 1}))) is ToolResult
+"""
+
+
+def test_review_n1_an_installed_original_s_classes_are_used(guest, script, tmp_path):
+    package = tmp_path / "original" / "loomflow" / "core"
+    package.mkdir(parents=True)
+    (package / "errors.py").write_text("class LoomError(Exception): pass\nclass ConfigError(LoomError): pass\n")
+    (package / "types.py").write_text(inspect.cleandoc("""
+        class ToolResult:
+            @classmethod
+            def make(cls, *args, **more):
+                return cls()
+            success = error_ = denied_ = make
+    """))
+    done = script(ORIGINAL, more={"PYTHONPATH": f"{PACKAGE}:{tmp_path / 'original'}"}.items())
+    assert done.returncode == 0, done.stderr
+
+
+def wait_long(seconds):
+    time.sleep(seconds)
+    return "slept"
+
+
+RUNS = {"trio": trio.run, "anyio on trio": lambda main: anyio.run(main, backend="trio"),
+        "anyio on asyncio": lambda main: anyio.run(main, backend="asyncio")}
+
+
+@pytest.mark.filterwarnings("ignore:trio.MultiError is deprecated")  # Debian's anyio 3.6 with its trio 0.22
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_review_n4_other_loops(run):
+    async def later(n):
+        await asyncio.sleep(0.01)
+        return n + 1
+
+    def fail():
+        raise ValueError("bad")
+
+    async def main():
+        sandbox = SubprocessSandbox(InProcessToolHost(guest_tools.double, later, fail), timeout_seconds=30.0 * system.SLOW)
+        assert await sandbox.list_tools() == ["double", "later", "fail"]
+        return [await sandbox.call(*one) for one in (
+            ("double", {"n": 4}), ("later", {"n": 1}), ("fail", {}), ("nope", {}), ("double", {"n": threading.Lock()}))]
+    double, later_, failed, unknown, lock = run(main)
+    assert double.output == (8, 1, "guest_tools") and later_.output == 2
+    assert failed.error == "SubprocessSandbox: tool raised ValueError: bad" and unknown.error == "unknown tool: nope"
+    assert "not picklable" in lock.error
+
+
+def test_review_n4_timeout_and_parallel_calls_in_trio(alive):
+    results = {}
+
+    async def main():
+        slow = SubprocessSandbox(InProcessToolHost(wait_long), timeout_seconds=0.5)
+        fast = SubprocessSandbox(InProcessToolHost(wait_long), timeout_seconds=30.0 * system.SLOW)
+
+        async def one(name, sandbox, seconds):
+            results[name] = await sandbox.call("wait_long", {"seconds": seconds})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one, "slow", slow, 60)
+            for n in range(3):
+                nursery.start_soon(one, n, fast, 0.1)
+    trio.run(main)
+    assert results.pop("slow").error == "SubprocessSandbox: tool exceeded 0.5s"
+    assert [result.output for result in results.values()] == ["slept"] * 3
+
+
+def test_review_n4_cancelled_call_in_trio_leaves_nothing(alive, monkeypatch):
+    monkeypatch.setitem(loomflow.SETTINGS, "parked", 0)
+
+    async def main():
+        sandbox = SubprocessSandbox(InProcessToolHost(wait_long))
+        assert (await sandbox.call("wait_long", {"seconds": 0})).ok
+        before = alive()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sandbox.call, "wait_long", {"seconds": 300})
+            while alive() == before:
+                await trio.sleep(0.02)
+            nursery.cancel_scope.cancel()
+        assert alive() == before
+    trio.run(main)
+
+
+@pytest.mark.parametrize("value", [
+    datetime(2026, 1, 2, tzinfo=timezone.utc), {(1, 2): {3}}, b"raw", 2**200, [1.5, None, "x"]], ids=repr)
+def test_review_n4_values_arrive_as_they_are(value):
+    def give():
+        return value
+    assert call(give).output == value

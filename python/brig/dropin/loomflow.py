@@ -5,21 +5,24 @@
     result = await sandbox.call("search", {"text": "..."})
 
 `host` is any in-process tool host whose get(name) returns an object with the tool's function as
-`fn`.
+`fn`. Calls may be awaited in a loop of asyncio or of trio, and so with anyio on either.
 """
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import inspect
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .. import Error, Outcome, Template
+from .. import Call, CallFailed, Error, Outcome, Template
+from ._model import Model, find_original
 
-__all__ = ["SETTINGS", "ConfigError", "SubprocessSandbox", "ToolResult"]
+__all__ = ["SETTINGS", "ConfigError", "LoomError", "SubprocessSandbox", "ToolResult"]
 
 SETTINGS: dict[str, Any] = {
     "network": "host",
@@ -31,12 +34,16 @@ SETTINGS: dict[str, Any] = {
 can ask for it; {"network": "none"} removes it."""
 
 
-class ConfigError(Exception):
+class LoomError(Exception):
+    """The base of the original's errors."""
+
+
+class ConfigError(LoomError):
     """The sandbox cannot be created as asked."""
 
 
 @dataclass
-class ToolResult:
+class ToolResult(Model):
     """The answer to one call."""
 
     call_id: str
@@ -46,7 +53,13 @@ class ToolResult:
     denied: bool = False
     reason: str | None = None
     duration_ms: float | None = None
-    started_at: datetime | None = field(default_factory=lambda: datetime.now(timezone.utc))
+    started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+    _fields = {
+        "call_id": str, "ok": bool, "error": str, "denied": bool, "reason": str,
+        "duration_ms": float, "started_at": datetime,
+    }  # fmt: skip
+    _optional = frozenset(("error", "reason", "duration_ms"))
 
     @classmethod
     def success(cls, call_id: str, output: Any, **more: Any) -> ToolResult:
@@ -59,6 +72,14 @@ class ToolResult:
     @classmethod
     def denied_(cls, call_id: str, reason: str, **more: Any) -> ToolResult:
         return cls(call_id=call_id, ok=False, denied=True, reason=reason, **more)
+
+
+if not TYPE_CHECKING:  # the original's own, where it is installed; jeevesagent is its former name
+    _errors = ("loomflow.core.errors", "jeevesagent.core.errors")
+    _types = ("loomflow.core.types", "jeevesagent.core.types")
+    LoomError = find_original(_errors, "LoomError") or LoomError
+    ConfigError = find_original(_errors, "ConfigError") or ConfigError
+    ToolResult = find_original(_types, "ToolResult") or ToolResult
 
 
 class SubprocessSandbox:
@@ -102,7 +123,7 @@ class SubprocessSandbox:
         if not callable(function):
             return ToolResult.error_(call_id, f"unknown tool: {tool}", started_at=started_at)
         try:
-            outcome = await self._get_template().atry_call(function, **dict(args))
+            outcome = await _outcome_of(self._get_template(), function, dict(args))
             error = None if outcome.ok else self._message(tool, outcome)
         except Error as fault:
             outcome, error = Outcome(ok=False), f"SubprocessSandbox: {fault}"
@@ -136,6 +157,38 @@ def _raised(outcome: Outcome) -> str:
     if text == kind:
         return f"{kind}: "
     return text if text.startswith(kind) else f"{kind}: {text}"
+
+
+async def _outcome_of(template: Template, function: Any, args: dict[str, Any]) -> Outcome:
+    """The outcome of a call, in a loop of asyncio or of trio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return await _outcome_in_trio(template, function, args)
+    return await template.atry_call(function, **args)
+
+
+async def _outcome_in_trio(template: Template, function: Any, args: dict[str, Any]) -> Outcome:
+    trio: Any = importlib.import_module("trio")  # it is there: its loop runs this
+    call = await trio.to_thread.run_sync(_started, template, function, args)
+    if isinstance(call, Outcome):
+        return call
+    try:
+        while not call.is_over():
+            await trio.lowlevel.wait_readable(call.fileno())
+            call.events()
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(lambda: call.close("its task was cancelled"))
+    outcome: Outcome = call.outcome()
+    return outcome
+
+
+def _started(template: Template, function: Any, args: dict[str, Any]) -> Call | Outcome:
+    try:
+        return template.start(function, **args)
+    except CallFailed as failed:
+        return failed.outcome
 
 
 async def _awaited(value: Any) -> Any:
