@@ -20,6 +20,7 @@ import os
 import signal
 import sys
 import traceback
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,26 +86,123 @@ def validate_project_path(path: str | os.PathLike[str]) -> Path:
     return resolved
 
 
-# ---- the session ----
+def add_paths(path: list[str], request: Mapping[str, Any]) -> None:
+    """Put sys_paths and bundle_package_paths in front of sys.path, in the original's order: the
+    last one comes first."""
+    for entry in (*request["sys_paths"], *request["bundle_package_paths"]):
+        if entry not in path:
+            path.insert(0, entry)
+
+
+# ---- amplifier's own session ----
+
+
+def _attribute(module: str, name: str) -> Any:
+    """An attribute of a package of amplifier; None if it is not installed."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        return None
+
+
+def make_module_resolver(paths: Mapping[str, str], bundle_resolver: Any) -> Any:
+    """The resolver of modules: the bundle's, with the application's settings behind it, where
+    providers are found, if the application is installed."""
+    resolver = bundle_resolver({name: Path(path) for name, path in paths.items()})
+    wrap = _attribute("amplifier_app_cli.lib.bundle_loader", "AppModuleResolver")
+    settings = _attribute("amplifier_app_cli.paths", "create_foundation_resolver")
+    if wrap is None or settings is None:
+        return resolver
+    return wrap(bundle_resolver=resolver, settings_resolver=settings())
 
 
 async def amplifier_session(request: dict[str, Any]) -> Any:
     """The default factory: amplifier's own session class."""
     core = importlib.import_module("amplifier_core")
-    session = core.AmplifierSession(
+    bundle = _attribute("amplifier_foundation.bundle", "BundleModuleResolver")
+    return await make_session(request, core.AmplifierSession, bundle)
+
+
+async def make_session(request: Mapping[str, Any], session_class: Any, bundle_resolver: Any) -> Any:
+    """A session with the modules of its bundle mounted."""
+    session = session_class(
         config=request["config"],
         parent_id=request["parent_id"],
         session_id=request["session_id"],
     )
     if request["module_paths"]:
-        bundle = importlib.import_module("amplifier_foundation.bundle")
-        paths = {name: Path(path) for name, path in request["module_paths"].items()}
-        resolver = bundle.BundleModuleResolver(paths)
+        resolver = make_module_resolver(request["module_paths"], bundle_resolver)
         await session.coordinator.mount("module-source-resolver", resolver)
-    coordinator = getattr(session, "coordinator", None)
-    if coordinator is not None:  # before initialize(), because modules use it while they are mounted
-        coordinator.register_capability("session.working_dir", request["project_path"])
     return session
+
+
+class _Namespace:
+    """A directory for @NAMESPACE:PATH, in the place of a bundle."""
+
+    def __init__(self, base: str) -> None:
+        self._base = Path(base)
+
+    def resolve_context_path(self, name: str) -> Path | None:
+        found = (self._base / name, self._base / f"{name}.md")
+        return next((path for path in found if path.exists()), None)
+
+
+def _make_mention_resolver(mappings: Mapping[str, str], project: str) -> Any:
+    of_app = _attribute("amplifier_app_cli.lib.mention_loading.app_resolver", "AppMentionResolver")
+    if of_app is not None:
+        return of_app(bundle_mappings={name: Path(path) for name, path in mappings.items()})
+    base = _attribute("amplifier_foundation.mentions", "BaseMentionResolver")
+    if base is None:
+        return None
+    bundles = {name: _Namespace(path) for name, path in mappings.items()}
+    return base(bundles=bundles, base_path=Path(project))
+
+
+def register_capabilities(coordinator: Any, request: Mapping[str, Any]) -> None:
+    """Register what a session in the parent's process would have, after initialize(), as the
+    original does."""
+    coordinator.register_capability("session.working_dir", request["project_path"])
+    coordinator.register_capability("self_delegation_depth", 0)
+    if request["mention_mappings"]:
+        resolver = _make_mention_resolver(request["mention_mappings"], request["project_path"])
+        if resolver is not None:
+            coordinator.register_capability("mention_resolver", resolver)
+    deduplicator = _attribute("amplifier_foundation.mentions", "ContentDeduplicator")
+    if deduplicator is not None:
+        coordinator.register_capability("mention_deduplicator", deduplicator())
+
+
+async def expand_mentions(coordinator: Any, prompt: str) -> str:
+    """The prompt with the files that its @mentions name."""
+    expand = _attribute("amplifier_foundation.mentions", "expand_mentions_in_instruction")
+    get: Any = getattr(coordinator, "get_capability", lambda name: None)
+    resolver = get("mention_resolver")
+    if expand is None or resolver is None:
+        return prompt
+    directory = get("session.working_dir")
+    expanded: str = await expand(
+        prompt,
+        resolver=resolver,
+        deduplicator=get("mention_deduplicator"),
+        relative_to=Path(directory) if directory else None,
+    )
+    return expanded
+
+
+async def prepare(session: Any, request: Mapping[str, Any]) -> str:
+    """Register the capabilities of an initialized session; returns its prompt. A session of another
+    class has no coordinator."""
+    coordinator: Any = getattr(session, "coordinator", None)
+    if not callable(getattr(coordinator, "register_capability", None)):
+        return str(request["prompt"])
+    register_capabilities(coordinator, request)
+    prompt = await expand_mentions(coordinator, request["prompt"])
+    origin = {"version": 1, "input_id": str(uuid.uuid4()), "origin": "delegation"}
+    coordinator.register_capability("execution.input.v1", origin)  # last: it is for execute() alone
+    return prompt
+
+
+# ---- any session ----
 
 
 def find_factory(name: str) -> Any:
@@ -120,42 +218,56 @@ async def _settled(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-async def _executed(session: Any, prompt: str) -> dict[str, Any]:
-    """The envelope of a finished session; cleanup() is called in every case."""
+async def execute(session: Any, request: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The output of a session, and notes; cleanup() is called in every case."""
     notes: dict[str, Any] = {}
     try:
         await _settled(session.initialize())
-        output = await _settled(session.execute(prompt))
+        output = await _settled(session.execute(await prepare(session, request)))
     finally:
         try:
             await _settled(session.cleanup())
         except Exception as error:  # an answer or an error is there already, and counts
             traceback.print_exc()
             notes["cleanup_error"] = describe(error)
-    return {"output": output, "status": "success", "turn_count": 1, "metadata": notes}
+    return output, notes
+
+
+def success(output: Any, notes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The envelope of an answer."""
+    return {"output": output, "status": "success", "turn_count": 1, "metadata": notes or {}}
+
+
+def failure(error: BaseException) -> dict[str, Any]:
+    """The envelope of an error."""
+    text = message_of(error)
+    return {"output": "", "status": "error", "error": text, "turn_count": 0, "metadata": {}}
 
 
 async def run_session(factory_name: str, data: str) -> dict[str, Any]:
     """Run the session of a configuration and return its envelope; never raises."""
     try:
         request = deserialize_subprocess_config(data)
-        imports = (*request["sys_paths"], *request["bundle_package_paths"])
-        sys.path[:0] = [path for path in dict.fromkeys(imports) if path not in sys.path]
+        add_paths(sys.path, request)
         os.chdir(validate_project_path(request["project_path"]))
         factory = find_factory(factory_name) if factory_name else amplifier_session
         session = await _settled(factory(request))
-        envelope = await _executed(session, request["prompt"])
+        envelope = success(*await execute(session, request))
         json.dumps(envelope, allow_nan=False)  # now, while an error can still be sent instead
         return envelope
     except BaseException as error:  # also a SystemExit, so that the caller gets a reason
         traceback.print_exc()
-        return {
-            "output": "",
-            "status": "error",
-            "error": describe(error),
-            "turn_count": 0,
-            "metadata": {},
-        }
+        return failure(error)
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an exception, as the original gives it; its class if it has none, or if it is no
+    error, such as SystemExit."""
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return text if text and isinstance(error, Exception) else describe(error)
 
 
 def describe(error: BaseException) -> str:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -26,7 +27,9 @@ from ._amplifier_runner import (
     serialize_subprocess_config,
     validate_project_path,
 )
+from ._model import find_original
 from ._python import editable_directories, outside, python_entries
+from .openjarvis import kill_process_tree
 
 __all__ = [
     "DEFAULT_MAX_SUBPROCESS",
@@ -99,7 +102,8 @@ def configure_session_command(command: Sequence[PathName]) -> None:
 # ---- how many at once ----
 
 _pool = Pool(max_concurrent=DEFAULT_MAX_SUBPROCESS)
-_configured: int | None = None
+_semaphore_limit = DEFAULT_MAX_SUBPROCESS
+_semaphore_configured = False
 _configuring = threading.Lock()
 
 
@@ -108,14 +112,14 @@ def configure_subprocess_limit(max_concurrent: int) -> None:
 
     The same value may be set again; another one raises RuntimeError. Takes effect at once.
     """
-    global _configured
+    global _semaphore_configured, _semaphore_limit
     with _configuring:
-        if _configured is not None and _configured != max_concurrent:
+        if _semaphore_configured and _semaphore_limit != max_concurrent:
             raise RuntimeError(
-                f"already configured: at most {_configured} at once, not {max_concurrent}"
+                f"already configured: at most {_semaphore_limit} at once, not {max_concurrent}"
             )
         _pool.resize(max_concurrent)
-        _configured = max_concurrent
+        _semaphore_limit, _semaphore_configured = max_concurrent, True
 
 
 # ---- what the child gets to see ----
@@ -353,3 +357,54 @@ async def run_session_in_subprocess(
     if result.status == "timeout":
         raise TimeoutError(f"Subprocess session timed out after {timeout}s")
     return _answer(result, printed=bool(own))
+
+
+# ---- the original's private names ----
+
+AmplifierSession: Any = find_original(("amplifier_core",), "AmplifierSession")
+BundleModuleResolver: Any = find_original(("amplifier_foundation.bundle",), "BundleModuleResolver")
+
+_build_child_env = build_child_env
+_extract_framed_result = extract_framed_result
+_sanitize_error = sanitize_error
+_validate_project_path = validate_project_path
+_kill_subprocess_tree = kill_process_tree
+
+
+async def _run_child_session(config_path: PathName) -> Any:
+    """Run the session of a configuration file in this process, and return its output.
+
+    This is the original's entry point of the child, for callers that start one by themselves.
+    Modules are resolved by the bundle and, where amplifier_app_cli is installed, by its
+    AppModuleResolver with create_foundation_resolver(); an ImportError leaves the bundle's resolver
+    alone. The capabilities session.working_dir, self_delegation_depth, mention_resolver and
+    mention_deduplicator are registered. Errors of the session are raised after its cleanup().
+    """
+    with open(config_path, encoding="utf-8") as file:
+        request = deserialize_subprocess_config(file.read())
+    _amplifier_runner.add_paths(sys.path, request)
+    os.chdir(validate_project_path(request["project_path"]))
+    if AmplifierSession is None:
+        raise ModuleNotFoundError("No module named 'amplifier_core'")
+    session = await _amplifier_runner.make_session(request, AmplifierSession, BundleModuleResolver)
+    output, _ = await _amplifier_runner.execute(session, request)
+    return output
+
+
+def _main() -> None:
+    """python3 -m brig.dropin.amplifier CONFIGURATION: the same, with an envelope on stdout."""
+    if len(sys.argv) != 2:
+        print("Usage: python -m brig.dropin.amplifier <config_path>", file=sys.stderr)
+        sys.exit(1)
+    try:
+        envelope = _amplifier_runner.success(asyncio.run(_run_child_session(sys.argv[1])))
+    except Exception as error:
+        envelope = _amplifier_runner.failure(error)
+        print(f"Subprocess session error: {sanitize_error(envelope['error'])}", file=sys.stderr)
+    sys.stdout.write(_amplifier_runner.frame(envelope))
+    if envelope["status"] == "error":
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    _main()
