@@ -191,6 +191,15 @@ def test_row_coroutines():
     assert call(later, {"n": 1}).output == 2
 
 
+def test_row_files_of_the_caller_are_not_there(tmp_path):
+    """A tool sees the directories that it can import from, read-only, and no other files"""
+    (tmp_path / "note").write_text("of the caller")
+
+    def look(path, package):
+        return os.path.exists(path), os.access(package, os.W_OK)
+    assert call(look, {"path": str(tmp_path / "note"), "package": PACKAGE}).output == (False, False)
+
+
 def test_row_cancelled_call_leaves_nothing(alive, monkeypatch):
     """A crash never reaches the caller, and nothing of a cancelled call is left"""
     def wait(seconds):

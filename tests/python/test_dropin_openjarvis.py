@@ -72,6 +72,14 @@ def test_row_environment_is_the_safe_one(extra, monkeypatch):
     assert run_sandboxed("cd && touch here && touch $(mktemp)", **extra).returncode == 0
 
 
+def test_row_files_of_the_caller_are_not_there(extra, tmp_path):
+    """run_sandboxed: the work directory and the system's directories are all there is"""
+    (tmp_path / "note").write_text("of the caller")
+    (tmp_path / "work").mkdir()
+    result = run_sandboxed(f"cat {tmp_path}/note; touch /usr/x; ls -A ~", working_dir=str(tmp_path / "work"), **extra)
+    assert result.stdout == "" and "No such file" in result.stderr and "Read-only file system" in result.stderr
+
+
 def test_row_timeout(extra, alive):
     """timeout: timed_out and killed true, returncode -1, stdout "(timed out)", stderr "" """
     began = time.monotonic()
