@@ -87,7 +87,7 @@ DROP = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
 
 
 @pytest.fixture(scope="session")
-def package_for_all(tmp_path_factory):
+def package_for_all():
     """A copy of the package that everybody can read: the build tree may be below /root."""
     with tempfile.TemporaryDirectory(prefix="brig-package-") as directory:
         os.chmod(directory, 0o755)
@@ -105,7 +105,8 @@ def as_user(package_for_all):
         os.chown(directory, USER, USER if system.IS_ROOT else -1)
 
         def run(*words, env=()):
-            command = [*DROP, "/usr/bin/python3", "-W", "error", *map(str, words)]
+            program = sys.executable if sys.executable.startswith("/usr/") else "/usr/bin/python3"
+            command = [*DROP, program, "-W", "error", *map(str, words)]
             env = {**os.environ, "PYTHONPATH": package_for_all, "HOME": directory, "TMPDIR": directory, **dict(env)}
             return subprocess.run(command, cwd=directory, env=env, text=True, capture_output=True, check=False,
                                   timeout=50 * system.SLOW)

@@ -140,6 +140,15 @@ print(asyncio.run(run_session_in_subprocess({}, "hello", "p", ".", timeout=30)))
 """
 
 
+SESSION = """
+class Session:
+    def __init__(self, request): pass
+    def initialize(self): pass
+    def execute(self, prompt): return prompt.upper()
+    def cleanup(self): pass
+"""
+
+
 @pytest.mark.parametrize("finder", [False, True], ids=["path", "finder"])
 def test_review_n5_editable_installs_are_found(tmp_path, finder):
     """A package in place, by a line of a .pth file or by setuptools' finder."""
@@ -148,13 +157,7 @@ def test_review_n5_editable_installs_are_found(tmp_path, finder):
     (packages / "brig.pth").write_text(PACKAGE)
     source = tmp_path / "checkout" / "src"
     source.mkdir(parents=True)
-    (source / "application.py").write_text(textwrap.dedent("""
-        class Session:
-            def __init__(self, request): pass
-            def initialize(self): pass
-            def execute(self, prompt): return prompt.upper()
-            def cleanup(self): pass
-    """))
+    (source / "application.py").write_text(SESSION)
     if finder:
         name = "__editable___application_1_0_finder"
         (packages / f"{name}.py").write_text(textwrap.dedent(f"""
@@ -175,6 +178,21 @@ def test_review_n5_editable_installs_are_found(tmp_path, finder):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([tmp_path / "venv/bin/python3", "-W", "error", "-c", EDITABLE], cwd=tmp_path / "project", env=env,
                           text=True, capture_output=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["output"] == "HELLO"
+
+
+def test_review_n5_packages_of_the_user_are_found(tmp_path):
+    """Those of pip install --user: they lie in a home that the session does not see."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = tmp_path / "home" / ".local" / "lib" / version / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "brig.pth").write_text(PACKAGE)
+    (packages / "application.py").write_text(SESSION)
+    (tmp_path / "project").mkdir()
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
+    done = subprocess.run([sys.executable, "-W", "error", "-c", EDITABLE], cwd=tmp_path / "project", text=True,
+                          env={**env, "HOME": str(tmp_path / "home")}, capture_output=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["output"] == "HELLO"
 

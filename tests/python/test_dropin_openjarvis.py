@@ -28,6 +28,19 @@ def test_row_result_has_these_fields_and_defaults():
     assert list(inspect.signature(SandboxResult).parameters) == ["stdout", "stderr", "returncode", "timed_out", "killed"]
 
 
+def test_review_n1_an_installed_original_s_class_is_used(script, tmp_path):
+    package = tmp_path / "openjarvis" / "security"
+    package.mkdir(parents=True)
+    (package / "subprocess_sandbox.py").write_text(
+        "from dataclasses import dataclass\n@dataclass\nclass SandboxResult:\n    stdout: str = ''\n    stderr: str = ''\n"
+        "    returncode: int = -1\n    timed_out: bool = False\n    killed: bool = False\n")
+    done = script("from openjarvis.security.subprocess_sandbox import SandboxResult\n"
+                  "from brig.dropin.openjarvis import run_sandboxed\n"
+                  "assert run_sandboxed('exit 3') == SandboxResult(returncode=3)\n",
+                  more={"PYTHONPATH": f"{PACKAGE}:{tmp_path}"}.items())
+    assert done.returncode == 0, done.stderr
+
+
 def test_row_safe_env(monkeypatch):
     """build_safe_env(passthrough=None, extra=None): the harmless where set, then passthrough, then extra"""
     for name in list(os.environ):
@@ -108,6 +121,19 @@ def test_review_n6_line_ends_are_those_of_text_mode(extra):
 @pytest.mark.parametrize("timeout", [0, -1, 0.0])
 def test_review_n6_timeout_0_times_out(timeout):
     assert run_sandboxed("true", timeout=timeout) == SandboxResult("(timed out)", "", -1, True, True)
+
+
+def test_row_no_timeout(extra):
+    """run_sandboxed: timeout=None is none, as for subprocess"""
+    assert run_sandboxed("echo there", timeout=None, **extra).stdout == "there\n"
+
+
+def test_row_current_directory_that_is_gone(tmp_path, monkeypatch):
+    """run_sandboxed never raises for a failure to start"""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert run_sandboxed("true").stderr.startswith("Execution error: ")
 
 
 def test_row_cap_is_per_stream_in_bytes(extra):

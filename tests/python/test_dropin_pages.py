@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """docs/dropins: each row of a page names the tests that show it, and no name of a drop-in is left out (N7)."""
 import ast
+import functools
 import importlib
 import os
 import re
@@ -26,6 +27,7 @@ def rows(name):
     return [row for row in cells if row[0].strip("| -") not in ("name", "") and not row[0].startswith("---")]
 
 
+@functools.lru_cache
 def names_of_tests(module):
     tree = ast.parse(read(TESTS, f"test_dropin_{module}.py"))
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}

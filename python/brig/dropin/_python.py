@@ -54,7 +54,10 @@ def _program(prefixes: list[str]) -> list[Entry]:
 def outside(entries: list[Entry], workdir: str | os.PathLike[str] | None) -> list[Entry]:
     """The entries that are not in the work directory, where they are visible, and writable. A home
     is not shown as one."""
-    real = os.path.realpath(workdir or ".")
+    try:
+        real = os.path.realpath(workdir or ".")
+    except OSError:  # the current directory was removed; the run says so
+        return entries
     if is_too_much(real):
         return entries
     return [entry for entry in entries if not is_within(entry[1], real)]
@@ -67,6 +70,12 @@ def python_entries() -> list[Entry]:
     paths = sorted(prefixes | {os.path.realpath(prefix) for prefix in prefixes})
     entries = [entry for prefix in paths for entry in _prefix(os.path.abspath(prefix))]
     return list(dict.fromkeys([*entries, *_program(paths)]))
+
+
+def user_site() -> str | None:
+    """The directory of the user's own packages, if this interpreter imports from it."""
+    path = site.getusersitepackages()
+    return path if site.ENABLE_USER_SITE and path in sys.path and os.path.isdir(path) else None
 
 
 def editable_directories() -> list[str]:

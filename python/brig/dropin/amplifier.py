@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import site
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from ._amplifier_runner import (
     validate_project_path,
 )
 from ._model import find_original
-from ._python import editable_directories, outside, python_entries
+from ._python import editable_directories, outside, python_entries, user_site
 from .openjarvis import kill_process_tree
 
 __all__ = [
@@ -203,6 +204,10 @@ def _keys_of(project: str, paths: Iterable[str]) -> dict[str, Any]:
     """The keywords of a run in a project with these visible paths."""
     env = build_child_env()
     named = [*editable_directories(), *paths, *_resolve_named(env, project), _RUNNER]
+    user = user_site()
+    if user is not None:  # it is found by HOME, which is another one in the cell
+        named.append(os.path.realpath(user))
+        env.setdefault("PYTHONUSERBASE", os.path.realpath(site.getuserbase()))
     ro = [*outside(python_entries(), project), *_to_show(named, project), *entries_of(SETTINGS.get("ro"))]
     rw = entries_of(SETTINGS.get("rw"))
     places = [project, *map(_place_of, (*ro, *rw))]

@@ -178,8 +178,9 @@ async def _outcome_in_trio(template: Template, function: Any, args: dict[str, An
             await trio.lowlevel.wait_readable(call.fileno())
             call.events()
     finally:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(lambda: call.close("its task was cancelled"))
+        if not call.is_over():
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(call.close, "its task was cancelled")
     outcome: Outcome = call.outcome()
     return outcome
 

@@ -69,7 +69,7 @@ def build_safe_env(
 def run_sandboxed(
     command: str,
     *,
-    timeout: float = 30.0,
+    timeout: float | None = 30.0,
     working_dir: str | None = None,
     env_passthrough: Iterable[str] | None = None,
     env_extra: Mapping[str, str] | None = None,
@@ -82,25 +82,11 @@ def run_sandboxed(
     is no such working_dir, the current one is used. Never raises for actions of the command or for
     failures to start it.
     """
-    passthrough = list(env_passthrough or ())
-    env = build_safe_env(passthrough, env_extra)
-    for name in _OF_THE_CELL:
-        if name not in passthrough and name not in (env_extra or {}):
-            env.pop(name, None)
-    if timeout <= 0:
+    if timeout is not None and timeout <= 0:
         return SandboxResult(stdout="(timed out)", timed_out=True, killed=True)
-    shown, variables = toolchains_of(command, env)
-    directory = working_dir if working_dir and os.path.isdir(working_dir) else None
-    shown = outside([*python_entries(), *shown], directory)
-    keys = {
-        **SETTINGS,
-        "timeout": timeout,
-        "cwd": directory,
-        "env": {**env, **variables},
-        "ro": [*shown, *entries_of(SETTINGS.get("ro"))],
-    }
     heads = {"stdout": _Head(max_output_bytes), "stderr": _Head(max_output_bytes)}
     try:
+        keys = _keys_of(command, timeout, working_dir, list(env_passthrough or ()), env_extra)
         result = _wait_for(command, keys, heads)
     except (Error, OSError) as error:
         return SandboxResult(stderr=f"Execution error: {error}")
@@ -111,6 +97,30 @@ def run_sandboxed(
     if ended:
         stderr += f"{result.notes}\n"  # no other field could report it
     return SandboxResult(heads["stdout"].text(), stderr, result.returncode, killed=ended)
+
+
+def _keys_of(
+    command: str,
+    timeout: float | None,
+    working_dir: str | None,
+    passthrough: list[str],
+    extra: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    """The keywords of the run."""
+    env = build_safe_env(passthrough, extra)
+    for name in _OF_THE_CELL:
+        if name not in passthrough and name not in (extra or {}):
+            env.pop(name, None)
+    directory = working_dir if working_dir and os.path.isdir(working_dir) else None
+    tools, variables = toolchains_of(command, env)
+    shown = outside([*python_entries(), *tools], directory)
+    return {
+        **SETTINGS,
+        "timeout": "unlimited" if timeout is None else timeout,
+        "cwd": directory,
+        "env": {**env, **variables},
+        "ro": [*shown, *entries_of(SETTINGS.get("ro"))],
+    }
 
 
 class _Head:
