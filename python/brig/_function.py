@@ -7,6 +7,7 @@ they name, closures, defaults, decorators), classes, and their instances. Module
 Jobs are pickled, because the guest trusts the caller; results never are.
 
 Variables are sent with their values at the moment of the call. The function sees its own copy.
+Random generators are an exception (_generators.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Callable, Dict, Tuple, TypeVar
 
 from . import _brig, _guest
+from ._generators import is_generator, reduce_generator
 from ._interpreter import Interpreter
 
 JOB_MAX = 256 << 20
@@ -56,7 +58,8 @@ def pack(
 ) -> bytes:
     """Make a job; NotSendable if that is not possible."""
     try:
-        packed = _pack((function, args, keywords), interpreter)
+        # The arguments first: a generator that is in both arrives in its state.
+        packed = _pack((args, keywords, _Context(1), function), interpreter)
     except Exception as error:
         job = (function, args, keywords)
         raise NotSendable(_explain_job(job, interpreter, error)) from error
@@ -169,6 +172,14 @@ def _lookup(module: Any, qualname: str) -> Any:
     return found
 
 
+class _Context:
+    """Stands in a pickle where the context of a function begins (1) or ends (-1): everything that
+    it refers to, as opposed to arguments."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+
 class _Packer(pickle.Pickler):
     """A pickler that can also send functions, classes and modules."""
 
@@ -178,6 +189,7 @@ class _Packer(pickle.Pickler):
         # One namespace in the guest per namespace here, so that functions of one module share their
         # variables. Kept alive here, because pickle identifies objects by their address.
         self._spaces: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._contexts = 0  # the depth of contexts here
 
     def reducer_override(self, thing: Any) -> Any:
         if isinstance(thing, type):
@@ -185,9 +197,13 @@ class _Packer(pickle.Pickler):
         if isinstance(thing, types.ModuleType):
             return self._module(thing)
         make = _MAKERS.get(type(thing))
-        if make is None:
-            return NotImplemented
-        return make(self, thing)
+        if make is not None:
+            return make(self, thing)
+        return reduce_generator(thing, not self._contexts) if is_generator(thing) else NotImplemented
+
+    def _context(self, mark: _Context) -> Any:
+        self._contexts += mark.step
+        return tuple, ()
 
     def _is_known(self, thing: Any) -> bool:
         """True if the guest finds this very object under its name."""
@@ -206,6 +222,7 @@ class _Packer(pickle.Pickler):
             return NotImplemented
         variables = _globals_of(function)
         state = {
+            "context": _Context(1),
             "globals": variables,
             "imports": _imports_of(function, variables),
             "cells": [(cell, content) for _, cell, content in _cells_of(function)],
@@ -216,6 +233,7 @@ class _Packer(pickle.Pickler):
             "__module__": function.__module__,
             "__doc__": function.__doc__,
             "__annotations__": self._annotations(function.__annotations__),
+            "end": _Context(-1),
         }
         space = self._space(function)
         skeleton = (function.__code__, space, function.__name__, function.__closure__)
@@ -243,9 +261,9 @@ class _Packer(pickle.Pickler):
     def _class(self, thing: type) -> Any:
         if isinstance(thing, enum.EnumMeta):
             return self._enum(thing)
-        attributes = self._attributes(thing)
+        state = (_Context(1), self._attributes(thing), _Context(-1))
         skeleton = (type(thing), thing.__name__, thing.__bases__, self._first(thing))
-        return _guest.make_class, skeleton, attributes, None, None, _guest.fill_class
+        return _guest.make_class, skeleton, state, None, None, _guest.fill_class
 
     def _first(self, thing: type) -> dict[str, Any]:
         """The attributes that are needed when the class is created."""
@@ -278,7 +296,8 @@ class _Packer(pickle.Pickler):
             and vars(enum.Enum).get(name) is not value
         }
         skeleton = (type(thing), thing.__name__, thing.__bases__, members, self._first(thing))
-        return _guest.make_enum, skeleton, functions, None, None, _guest.fill_class
+        state = (_Context(1), functions, _Context(-1))
+        return _guest.make_enum, skeleton, state, None, None, _guest.fill_class
 
     # ---- the rest ----
 
@@ -309,6 +328,7 @@ class _Packer(pickle.Pickler):
 
 
 _MAKERS: dict[type, Callable[[_Packer, Any], Any]] = {
+    _Context: _Packer._context,
     types.FunctionType: _Packer._function,
     types.MethodType: _Packer._method,
     types.CodeType: lambda packer, code: (_guest.load_code, (marshal.dumps(code),)),

@@ -150,6 +150,55 @@ def freeze() -> None:
     gc.freeze()
 
 
+# ---- random numbers ----
+
+
+def _seed(generator: Any) -> None:
+    sys.modules["random"].Random.seed(generator)
+
+
+def _seed_source(source: Any) -> None:
+    """A bit generator of numpy. Setting its state would leave the seeds that it gives to others."""
+    type(source).__init__(source)
+
+
+def _seed_user(user: Any) -> None:
+    """A RandomState of numpy keeps the second of two normal numbers; its source is seeded before.
+    """
+    if hasattr(user, "set_state"):
+        user.set_state(user._bit_generator.state)
+
+
+GENERATORS = {
+    ("random", "Random"): _seed,
+    ("numpy.random", "BitGenerator"): _seed_source,
+    ("numpy.random", "Generator"): _seed_user,
+    ("numpy.random", "RandomState"): _seed_user,
+}
+"""The base classes of random generators, and how one is seeded again."""
+
+
+def kinds_of_generators() -> dict[type, Callable[[Any], None]]:
+    """GENERATORS of the modules that are loaded."""
+    found = [(getattr(sys.modules.get(module), name, None), seed)
+             for (module, name), seed in GENERATORS.items()]  # fmt: skip
+    return {kind: seed for kind, seed in found if kind is not None}
+
+
+def find_generators() -> list[tuple[Callable[[Any], None], Any]]:
+    """The generators that exist, each with the function that seeds it again."""
+    import gc
+
+    kinds = kinds_of_generators()
+    found = [thing for thing in gc.get_objects() if issubclass(type(thing), tuple(kinds))]
+    return [
+        (seed, thing)
+        for kind, seed in kinds.items()  # sources before their users
+        for thing in found
+        if issubclass(type(thing), kind)
+    ]
+
+
 # ---- a call ----
 
 
@@ -213,14 +262,6 @@ def _await(value: Any) -> Any:
         return await value
 
     return asyncio.run(wait())
-
-
-def _new_randomness() -> None:
-    """Seed again: otherwise all forks of a template draw the same random numbers."""
-    for name in ("random", "numpy.random"):
-        seed = getattr(sys.modules.get(name), "seed", None)
-        if seed is not None:
-            seed()
 
 
 def _flush() -> None:
@@ -310,12 +351,23 @@ def load(job: bytes) -> Any:
         raise ValueError(f"{head!r} is not for this interpreter, {HEAD.decode().strip()!r}")
     file = io.BytesIO(job)
     file.seek(len(HEAD))
-    return _Reader(file).load()
+    args, keywords, _, function = _Reader(file).load()
+    return function, args, keywords
 
 
 def load_module(name: str) -> Any:
     __import__(name)
     return sys.modules[name]
+
+
+def find_attribute(thing: Any, path: str) -> Any:
+    for name in path.split("."):
+        thing = getattr(thing, name, None)
+    return thing
+
+
+def load_attribute(module: str, path: str) -> Any:
+    return find_attribute(load_module(module), path)
 
 
 def load_code(data: bytes) -> types.CodeType:
@@ -340,6 +392,7 @@ def make_function(
 
 
 def fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
+    del state["context"], state["end"]
     for name in state.pop("imports"):
         __import__(name)
     function.__globals__.update(state.pop("globals"))
@@ -377,8 +430,8 @@ def fill_attributes(thing: Any, attributes: dict[str, Any]) -> None:
         setattr(thing, name, value)
 
 
-def fill_class(made: type, attributes: dict[str, Any]) -> None:
-    fill_attributes(made, attributes)
+def fill_class(made: type, state: tuple[Any, dict[str, Any], Any]) -> None:
+    fill_attributes(made, state[1])
     if hasattr(made, "__abstractmethods__"):
         import abc
 
@@ -425,11 +478,14 @@ def serve() -> None:
         _send(channel, _error("template", str(error), "", _trace(error.__cause__ or error)))
         os._exit(RAISED)
 
+    generators = find_generators()
+
     def ready() -> None:
         """Runs in a fork before its job arrives: copies pages of the template that a call needs
         anyway."""
         os.chdir(settings["cwd"])
-        _new_randomness()
+        for seed, generator in generators:  # all forks would draw the same numbers
+            seed(generator)
         for trial in settings["trials"]:
             run_job(_serve.load(HEAD_PLAIN, trial), os.open(os.devnull, os.O_WRONLY))
 
