@@ -23,6 +23,7 @@ from ._errors import (
     UsageError,
 )
 from ._events import Event
+from ._executor import Executor
 from ._failures import CallFailed, GuestError, MemoryLimit, OutputLimit, RunFailed, Timeout
 from ._keys import KEYS, Key
 from ._outcome import Outcome
@@ -42,6 +43,7 @@ __all__ = [
     "DegradedWarning",
     "Error",
     "Event",
+    "Executor",
     "GuestError",
     "Isolation",
     "Key",

@@ -238,9 +238,7 @@ def _call(job: Job) -> tuple[bytes, int]:
         text = f"the function cannot be rebuilt in the guest: {describe(error)}"
         return _error("unsendable", text, "", _trace(error)), RAISED
     try:
-        value = function(*args, **keywords)
-        if hasattr(type(value), "__await__"):
-            value = _await(value)
+        value = _awaited(function(*args, **keywords))
     except SystemExit as error:
         text = f"the function called sys.exit({_shown(error.code)})"
         return _error("exited", text, "SystemExit"), RAISED
@@ -253,6 +251,28 @@ def _call(job: Job) -> tuple[bytes, int]:
     except BaseException as error:
         text = f"the result cannot be looked at: {describe(error)}"
         return _error("unserialisable", text, type(value).__name__), RAISED
+
+
+def call_each(function: Callable[..., Any], elements: list[tuple[Any, ...]]) -> list[Any]:
+    """A call for several elements (Executor.map)."""
+    return [_awaited(function(*element)) for element in elements]
+
+
+def call_prepared(
+    initializer: Callable[..., Any],
+    initargs: tuple[Any, ...],
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    **keywords: Any,
+) -> Any:
+    """A call after the initializer of its Executor."""
+    _awaited(initializer(*initargs))
+    return function(*args, **keywords)
+
+
+def _awaited(value: Any) -> Any:
+    return _await(value) if hasattr(type(value), "__await__") else value
 
 
 def _await(value: Any) -> Any:
@@ -459,12 +479,30 @@ def make_cached(parameters: dict[str, Any], function: Callable[..., Any]) -> Any
     return functools.lru_cache(**parameters)(function)
 
 
+# ---- a single call ----
+
+
+def serve_once() -> None:
+    """Without a template: read settings and one job from stdin, and call its function."""
+    import _serve  # type: ignore[import]
+
+    with open(0, "rb", closefd=False) as file:
+        settings = marshal.load(file)
+        job = file.read()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    channel = int(os.environ.pop("BRIG_RESULT_FD"))
+    prepare(settings)
+    os._exit(run_job(_serve.load(HEAD_PLAIN, job), channel))
+
+
 # ---- the template ----
 
 
 def serve() -> None:
     """The template: read settings from stdin, get ready, and fork for each call."""
-    import _serve  # type: ignore[import]
+    import _serve
 
     global plain_answer
     plain_answer = _serve.plain_answer

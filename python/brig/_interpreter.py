@@ -31,7 +31,11 @@ ROOTS = (
     "/proc", "/sys", "/boot", "/mnt", "/media",
 )  # fmt: skip
 
-START = "import sys; sys.path.insert(0, sys.argv[1]); import _guest; _guest.serve()"
+SERVE, ONCE = (
+    f"import sys; sys.path.insert(0, sys.argv[1]); import _guest; _guest.{name}()"
+    for name in ("serve", "serve_once")
+)
+"""Programs of the interpreter: a template, and a single call."""
 
 
 def is_within(path: str, directory: str) -> bool:
@@ -78,11 +82,11 @@ class Interpreter:
         """The value for the keyword ro of a run."""
         return list(self._shown)
 
-    def command(self) -> list[str]:
+    def command(self, program: str = SERVE) -> list[str]:
         """The command line of an interpreter that calls functions. It ignores environment variables
         and user directories, and runs without the site module: the directories that site would find
         are on the sys.path that it gets."""
-        return [self.executable, "-I", "-S", "-X", "utf8", "-c", START, PACKAGE]
+        return [self.executable, "-I", "-S", "-X", "utf8", "-c", program, PACKAGE]
 
     def shows(self, path: str) -> bool:
         """True if this real path of the caller exists in the guest."""

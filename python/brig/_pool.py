@@ -8,16 +8,24 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, asynccontextmanager
+from itertools import islice
+from typing import Any, TypeVar
 
 from . import _brig, aio
-from ._api import run
+from ._api import Run, run
 from ._closing import Closing
+from ._failures import run_failed
+from ._future import Future
 from ._host import get_host
-from ._result import Result
-from ._spec import ALSO, Command, make_shape
+from ._result import Result, make_result
+from ._spec import ALSO, Command, input_of, make_shape, make_spec
+from ._stepper import step_in_thread
+
+THREADS_MAX = 1 << 16
+"""More than there can be runs; the places of a pool bound its threads."""
 
 
 class _Waiter:
@@ -63,12 +71,40 @@ class _Place(_Waiter):
             raise
 
 
+class _Queued(_Waiter):
+    """A request of submit(): its run starts in a thread when it has a place."""
+
+    def __init__(self, begin: Callable[[], object]) -> None:
+        self._turns = iter([begin])
+
+    def wake(self) -> None:
+        for begin in self._turns:  # once
+            begin()
+
+
+class PlacedRun(Run):
+    """A run that gives up its place in a pool at its end."""
+
+    def __init__(self, raw: _brig.Run, place: ExitStack) -> None:
+        super().__init__(raw)
+        self._place = place
+
+    def _free(self) -> None:
+        super()._free()
+        self._place.close()
+
+
+R = TypeVar("R", bound=PlacedRun)
+
+
 class Pool(Closing):
     """A limit on parallel runs for all threads and event loops of a process.
 
         pool = brig.Pool(max_concurrent=4, memory="512M")
         pool.run(["make"])                  # in a thread
         await pool.arun(["make"])           # in an event loop
+        pool.submit(["make"]).result()      # a future of concurrent.futures
+        list(pool.map([["make", "a"], ["make", "b"]]))
 
     Further runs wait in order. The timeout of a run begins with its start, not while it waits. The
     keywords are defaults for its runs. With warm=N, N cells for these keywords are kept built
@@ -80,10 +116,11 @@ class Pool(Closing):
         self._waiting: deque[_Waiter] = deque()
         self._woken: deque[_Waiter] = deque()  # granted and about to be woken
         self._running = 0
-        self._limit = _whole("max_concurrent", max_concurrent, 1)
-        warm = _whole("warm", warm, 0)
+        self._limit = whole("max_concurrent", max_concurrent, 1)
+        warm = whole("warm", warm, 0)
         self._keys = keys
         self._shape: _brig.Spec | None = None
+        self._threads: ThreadPoolExecutor | None = None
         shape = make_shape({k: v for k, v in keys.items() if k not in ALSO})
         _pools.add(self)
         if warm:
@@ -117,7 +154,7 @@ class Pool(Closing):
         """Change the number of parallel runs. With a larger one, waiting runs start at once. With a
         smaller one, running runs continue to their end, and no run starts until enough of them have
         ended."""
-        limit = _whole("max_concurrent", max_concurrent, 1)
+        limit = whole("max_concurrent", max_concurrent, 1)
         with self._lock:
             self._limit = limit
             self._grant()
@@ -134,6 +171,82 @@ class Pool(Closing):
         """brig.aio.run(), after waiting for a place. May be cancelled while it waits."""
         async with self._aplace():
             return await aio.run(cmd, **{**self._keys, **keys})
+
+    def start(self, cmd: Command, **keys: Any) -> Run:
+        """brig.start(), after waiting for a place, which the run has until its end."""
+        spec, data, _ = self._request(cmd, keys)
+        return self._start(lambda: get_host().start(spec, data, True), PlacedRun)
+
+    def submit(self, cmd: Command, **keys: Any) -> Future[Result]:
+        """run() in the background; returns a future of concurrent.futures. Its cancel() ends the
+        run also while it goes on."""
+        spec, data, check = self._request(cmd, keys)
+        future: Future[Result] = Future()
+
+        def finish(raw: _brig.Run) -> Result:
+            raw.wait(None)
+            result = make_result(raw)
+            if check and not result.ok:
+                raise run_failed(result, cmd)
+            return result
+
+        def serve() -> None:
+            try:
+                if future._begin():
+                    future._run(lambda: get_host().start(spec, data, False), finish)
+            finally:
+                self._leave(waiter)
+
+        waiter = _Queued(lambda: self._get_threads().submit(serve))
+        future.add_done_callback(lambda done: None if future._begun else self._leave(waiter))
+        self._join(waiter)
+        return future
+
+    def map(self, commands: Iterable[Command], **keys: Any) -> Iterator[Result]:
+        """The results of the commands, in order. Commands are consumed as runs are started. Leaving
+        the iterator ends the runs in progress."""
+        going: deque[Future[Result]] = deque()
+        left = iter(commands)
+        try:
+            while True:
+                for cmd in islice(left, max(0, 2 * self._limit - len(going))):
+                    going.append(self.submit(cmd, **keys))
+                if not going:
+                    return
+                result = going[0].result()
+                going.popleft()
+                yield result
+        finally:
+            for future in going:
+                future.cancel()
+            wait(going)
+
+    def _request(
+        self, cmd: Command, keys: dict[str, Any]
+    ) -> tuple[_brig.Spec, bytes | None, bool]:
+        """The spec of a run, its input, and check."""
+        keys = {**self._keys, **keys}
+        data, check = keys.pop("input", None), keys.pop("check", False)
+        return make_spec(cmd, keys, data, keys.pop("capture", True)), input_of(data), bool(check)
+
+    def _start(self, start: Callable[[], _brig.Run], kind: type[R]) -> R:
+        """Start a run that keeps its place to its end."""
+        place = ExitStack()
+        try:
+            place.enter_context(self._place())
+            run = kind(start(), place)
+            step_in_thread(run)
+            return run
+        except BaseException:
+            place.close()
+            raise
+
+    def _get_threads(self) -> ThreadPoolExecutor:
+        """Threads for submit(), one for each run in progress."""
+        with self._lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS_MAX, "brig-pool")
+            return self._threads
 
     def close(self) -> None:
         """Remove the cells that were built ahead. Runs continue, and the pool can still be used."""
@@ -216,6 +329,7 @@ class Pool(Closing):
         self._woken = deque()
         self._running = 0
         self._shape = None
+        self._threads = None
 
 
 def _resolve(turn: asyncio.Future[None]) -> None:
@@ -223,7 +337,8 @@ def _resolve(turn: asyncio.Future[None]) -> None:
         turn.set_result(None)
 
 
-def _whole(name: str, value: int, least: int) -> int:
+def whole(name: str, value: int, least: int) -> int:
+    """The value, if it is an int of at least that."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name}: {type(value).__name__} is not an int")
     if value < least:

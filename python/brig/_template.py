@@ -14,9 +14,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
 
 from . import _brig, aio
 from ._api import Run
@@ -29,7 +28,7 @@ from ._function import Names, NotSendable, pack, pack_plain
 from ._interpreter import PACKAGE, Interpreter
 from ._keys import KEYS, entries_of
 from ._outcome import Outcome, not_started, outcome_of, value_of
-from ._pool import Pool
+from ._pool import PlacedRun, Pool
 from ._result import Result, make_result
 from ._spec import make_spec
 from ._stepper import step_in_thread
@@ -45,6 +44,22 @@ GUEST_FOLDER = "/tmp"
 
 
 # ---- what is behind it ----
+
+
+class Backend(Protocol):
+    """Starts calls."""
+
+    def is_open(self) -> bool: ...
+
+    def open(self) -> None: ...
+
+    def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run: ...
+
+    def call(self, job: bytes, keys: Mapping[str, Any]) -> tuple[_brig.Run, bytes | None]: ...
+
+    def why_it_ended(self) -> str | None: ...
+
+    def close(self) -> None: ...
 
 
 def _make_backend(
@@ -92,16 +107,8 @@ def show_interpreter(interpreter: Interpreter, keys: dict[str, Any]) -> None:
 # ---- a call that goes on ----
 
 
-class Call(Run):
+class Call(PlacedRun):
     """A call in progress: a run whose result is a value. Iterate over it for its events."""
-
-    def __init__(self, raw: _brig.Run, place: ExitStack) -> None:
-        super().__init__(raw)
-        self._place = place
-
-    def _free(self) -> None:
-        super()._free()
-        self._place.close()
 
     def outcome(self, timeout: float | None = None) -> Outcome:
         """Wait for the end and return the outcome. TimeoutError after `timeout` seconds."""
@@ -139,13 +146,20 @@ class Template(AsyncClosing):
         self._closed = True  # until it is complete
         self._parent: Template | None = None
         names = _module_names(preload)
-        _check_keys(keys)
+        check_keys(keys)
         self._keys = keys
         self._pool = Pool(max_concurrent)
         self._interpreter = Interpreter(paths)
         self._names = Names(self._interpreter)
-        self._backend = _make_backend(self._interpreter, names, keys, parked, max_concurrent)
+        self._backend: Backend = _make_backend(
+            self._interpreter, names, keys, parked, max_concurrent
+        )
         self._closed = False
+
+    @property
+    def max_concurrent(self) -> int:
+        """The maximum number of parallel calls."""
+        return self._pool.max_concurrent
 
     def with_limits(self, **limits: Any) -> Template:
         """The same template with other limits or labels for calls through the returned object,
@@ -155,7 +169,7 @@ class Template(AsyncClosing):
         vars(other).update(vars(self))
         other._parent = self
         other._keys = {**self._keys, **limits}
-        _check_keys(other._keys)
+        check_keys(other._keys)
         return other
 
     # ---- calls ----
@@ -174,11 +188,7 @@ class Template(AsyncClosing):
             self._check_open()
             raw, answer = self._backend.call(job, self._keys)
             try:
-                there, value = value_of(answer)
-                if there:
-                    return value
-                raw.wait(None)
-                return self._outcome(_result_of(lambda: make_result(raw))).check()
+                return self._value(raw, answer)
             finally:
                 raw.close()
 
@@ -201,15 +211,8 @@ class Template(AsyncClosing):
         job = self._try_job(function, args, keywords)
         if isinstance(job, Outcome):
             raise call_failed(job)
-        place = ExitStack()
-        try:
-            place.enter_context(self._pool._place())
-            call = Call(self._start(job, True), place)
-            step_in_thread(call)
-            return call
-        except BaseException:
-            place.close()
-            raise
+        packed = job
+        return self._pool._start(lambda: self._start(packed, True), Call)
 
     def map(
         self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
@@ -320,6 +323,14 @@ class Template(AsyncClosing):
             finally:
                 raw.close()
 
+    def _value(self, raw: _brig.Run, answer: bytes | None) -> Any:
+        """The value of a call that has answered, or its failure, for which its end is awaited."""
+        there, value = value_of(answer)
+        if there:
+            return value
+        raw.wait(None)
+        return self._outcome(_result_of(lambda: make_result(raw))).check()
+
     def _outcome(self, result: Result) -> Outcome:
         """The outcome; with the template's reason if the call ended because its template did."""
         outcome = outcome_of(result)
@@ -401,7 +412,8 @@ def check_limits(limits: Iterable[str]) -> None:
             raise TypeError(f"{name!r} is not a limit; set it for the whole template")
 
 
-def _check_keys(keys: Mapping[str, Any]) -> None:
+def check_keys(keys: Mapping[str, Any]) -> None:
+    """Raise TypeError or Error for settings that calls cannot have."""
     for name in keys:
         if name in OWN_KEYS:
             raise TypeError(f"{name!r} is set by the template itself")
