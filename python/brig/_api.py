@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -16,6 +15,7 @@ from ._errors import UsageError
 from ._events import Event, Queue
 from ._host import get_host
 from ._keys import describe_keys
+from ._loop import wait_readable
 from ._failures import run_failed
 from ._result import Result, make_result
 from ._spec import Command, Input, input_of, make_spec
@@ -233,11 +233,9 @@ class Run:
             yield event
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """The events, in an event loop. brig.aio.start() does the same without a thread."""
-        loop = asyncio.get_running_loop()
+        """The events, in an event loop. In asyncio, brig.aio.start() does the same without a
+        thread."""
         fd = os.dup(self.fileno())  # a copy, because a loop allows one reader per file descriptor
-        ready = asyncio.Event()
-        loop.add_reader(fd, ready.set)
         try:
             while True:
                 over = self._over  # read first: later events are taken in the next round
@@ -245,10 +243,8 @@ class Run:
                     yield event
                 if over:
                     return
-                await ready.wait()
-                ready.clear()
+                await wait_readable(fd)
         finally:
-            loop.remove_reader(fd)
             os.close(fd)
 
     def __enter__(self) -> Run:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import weakref
@@ -20,6 +19,7 @@ from ._closing import Closing
 from ._failures import run_failed
 from ._future import Future
 from ._host import get_host
+from ._loop import make_turn
 from ._result import Result, make_result
 from ._spec import ALSO, Command, input_of, make_shape, make_spec
 from ._stepper import step_in_thread
@@ -312,12 +312,11 @@ class Pool(Closing):
 
     @asynccontextmanager
     async def _aplace(self) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
-        waiter = _Waiter(lambda: loop.call_soon_threadsafe(_resolve, turn))
+        turn = make_turn()
+        waiter = _Waiter(turn.set)
         try:
             if not self._join(waiter):
-                await turn
+                await turn.wait()
             yield
         finally:
             self._leave(waiter)
@@ -330,11 +329,6 @@ class Pool(Closing):
         self._running = 0
         self._shape = None
         self._threads = None
-
-
-def _resolve(turn: asyncio.Future[None]) -> None:
-    if not turn.done():
-        turn.set_result(None)
 
 
 def whole(name: str, value: int, least: int) -> int:

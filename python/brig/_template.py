@@ -14,6 +14,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Callable, Protocol
 
@@ -27,6 +28,7 @@ from ._fork import ForkBackend
 from ._function import Names, NotSendable, pack, pack_plain
 from ._interpreter import PACKAGE, Interpreter
 from ._keys import KEYS, entries_of
+from ._loop import in_thread, in_trio
 from ._outcome import Outcome, not_started, outcome_of, value_of
 from ._pool import PlacedRun, Pool
 from ._result import Result, make_result
@@ -242,8 +244,15 @@ class Template(AsyncClosing):
         self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
     ) -> AsyncIterator[Any]:
         """map() for an event loop."""
-        going: deque[asyncio.Task[Outcome]] = deque()
         elements = zip(*iterables)
+        if in_trio():
+            from . import _trio
+
+            async with aclosing(_trio.amap(self, function, elements, outcomes)) as values:
+                async for value in values:
+                    yield value
+            return
+        going: deque[asyncio.Task[Outcome]] = deque()
         try:
             while True:
                 while len(going) < self._pool.max_concurrent:
@@ -350,8 +359,8 @@ class Template(AsyncClosing):
         async with self._pool._aplace():
             self._check_open()
             if not self._backend.is_open():  # imports take long, and would block the loop
-                await asyncio.get_running_loop().run_in_executor(None, self._backend.open)
-            async with aio.Run(self._start(job, on_event is not None)) as run:
+                await in_thread(self._backend.open)
+            async with aio.run_of(self._start(job, on_event is not None)) as run:
                 if on_event is not None:
                     async for event in run:
                         on_event(event)
@@ -360,8 +369,7 @@ class Template(AsyncClosing):
                 except BrigSystemError as error:
                     # The reason is known only after the end of the template: wait for it outside of
                     # the loop.
-                    loop = asyncio.get_running_loop()
-                    return await loop.run_in_executor(None, self._outcome, _result_in(error))
+                    return await in_thread(self._outcome, _result_in(error))
                 return outcome_of(result)
 
 

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._closing import Closing
 from ._events import QUEUE_BYTES, QUEUE_EVENTS, Event
+from ._loop import make_turn
 
 if TYPE_CHECKING:
     from ._tool import ToolResult
@@ -45,7 +45,7 @@ class Watch(Closing):
         self._events: deque[ToolEvent] = deque()
         self._bytes = 0
         self._dropped = 0
-        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._waiting: list[Any] = []
         self.closed = False
 
     def _put(self, event: ToolEvent) -> None:
@@ -66,9 +66,9 @@ class Watch(Closing):
     def _wake(self) -> None:
         self._changed.notify_all()
         waiting, self._waiting = self._waiting, []
-        for loop, future in waiting:
+        for turn in waiting:
             try:
-                loop.call_soon_threadsafe(_resolve, future)
+                turn.set()
             except RuntimeError:  # the loop is closed
                 pass
 
@@ -92,22 +92,16 @@ class Watch(Closing):
         return self
 
     async def __anext__(self) -> ToolEvent:
-        loop = asyncio.get_running_loop()
         while True:
             with self._changed:
                 if self._events:
                     return self._take()
                 if self.closed:
                     raise StopAsyncIteration
-                future = loop.create_future()
-                self._waiting.append((loop, future))
-            await future
+                turn = make_turn()
+                self._waiting.append(turn)
+            await turn.wait()
 
 
 def _size(event: ToolEvent) -> int:
     return len(event.event.data or b"") if event.event is not None else 0
-
-
-def _resolve(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The same for asyncio: await brig.aio.run(...), and a handle whose events can be awaited.
+"""The same for event loops: await brig.aio.run(...), and a handle whose events can be awaited.
 
-There is no thread here: a run is one file descriptor, which the event loop that started it watches.
-Each loop has its own runs, so loops in several threads do not interfere. The start itself blocks
-the loop for some milliseconds.
+In asyncio a run is one file descriptor, which the event loop that started it watches. Each loop has
+its own runs, so loops in several threads do not interfere. Starts are left to a thread
+(_starter.py), because they take some milliseconds each. In trio, and in anyio on trio, the handle
+is that of _trio.py.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from . import _brig
 from ._api import Duration, Env, Number, Path, Size
 from ._events import Event, Queue
 from ._host import get_host
 from ._failures import run_failed
+from ._loop import in_trio
 from ._result import Result, make_result
 from ._spec import Command, Input, input_of, make_spec
+from ._starter import Start, start_in_thread
 
 __all__ = ["Run", "run", "start"]
 
@@ -153,9 +156,43 @@ class Run:
             await self.close("its with block was left")
 
 
-def _start(cmd: Command, input: Input | None, capture: bool, watch: bool, keys: Any) -> Run:
+async def _launch(start: Start) -> Run:
+    """Start a run in a thread; if the task is cancelled meanwhile, the run is gone when that is
+    raised."""
+    if in_trio():
+        from . import _trio
+
+        return cast(Run, await _trio.launch(start))
+    future = start_in_thread(start)
+    waiting = asyncio.wrap_future(future)
+    cancelled: asyncio.CancelledError | None = None
+    while not waiting.done():
+        try:
+            await asyncio.wait([waiting])
+        except asyncio.CancelledError as error:
+            if future.cancel():
+                raise
+            cancelled = error
+    run = Run(waiting.result())
+    if cancelled is not None:
+        await run.close("its task was cancelled")
+        raise cancelled
+    return run
+
+
+def run_of(raw: _brig.Run) -> Run:
+    """The handle for the event loop that runs."""
+    if not in_trio():
+        return Run(raw)
+    from . import _trio
+
+    return cast(Run, _trio.Run(raw))
+
+
+def _start(cmd: Command, input: Input | None, capture: bool, watch: bool, keys: Any) -> Start:
     spec = make_spec(cmd, keys, input, capture)
-    return Run(get_host().start(spec, input_of(input), watch))
+    data = input_of(input)
+    return lambda: get_host().start(spec, data, watch)
 
 
 async def start(
@@ -176,7 +213,7 @@ async def start(
     keys.update(
         timeout=timeout, memory=memory, cpus=cpus, pids=pids, output=output, cwd=cwd, env=env
     )
-    return _start(cmd, input, capture, True, keys)
+    return await _launch(_start(cmd, input, capture, True, keys))
 
 
 async def run(
@@ -199,7 +236,7 @@ async def run(
     keys.update(
         timeout=timeout, memory=memory, cpus=cpus, pids=pids, output=output, cwd=cwd, env=env
     )
-    async with _start(cmd, input, capture, False, keys) as handle:
+    async with await _launch(_start(cmd, input, capture, False, keys)) as handle:
         result = await handle._wait_for_end()
     if check and not result.ok:
         raise run_failed(result, cmd)
