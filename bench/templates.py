@@ -142,11 +142,12 @@ def main() -> None:
     if sys.argv[1:] == ["parts"]:
         print_parts()
         return
+    function: Callable[[int], int] = abs  # mypy cannot match a generic function with a ParamSpec
     with brig.Template(preload=MODULES, parked=4) as ahead, brig.Template(preload=MODULES, parked=0) as template:
         ways: dict[str, tuple[Callable[[], object], int]] = {
             "posix_spawn": (spawn_true, 1),
-            "template, forked ahead": (lambda: ahead.call(abs, -7), 1),
-            "template": (lambda: template.call(abs, -7), 1),
+            "template, forked ahead": (lambda: ahead.call(function, -7), 1),
+            "template": (lambda: template.call(function, -7), 1),
             "multiprocessing, forkserver": (lambda: call_process(multiprocessing.get_context("forkserver")), 8),
             "multiprocessing, spawn": (lambda: call_process(multiprocessing.get_context("spawn")), 8),
             "a fresh interpreter": (call_fresh, 8),

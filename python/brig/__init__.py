@@ -26,6 +26,7 @@ from ._events import Event
 from ._executor import Executor
 from ._failures import CallFailed, GuestError, MemoryLimit, OutputLimit, RunFailed, Timeout
 from ._keys import KEYS, Key
+from ._keywords import Settings
 from ._outcome import Outcome
 from ._pool import Pool
 from ._result import Isolation, Limits, Result, Usage
@@ -59,6 +60,7 @@ __all__ = [
     "Result",
     "Run",
     "RunFailed",
+    "Settings",
     "Template",
     "Timeout",
     "Tool",

@@ -5,38 +5,32 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
-from typing import Any, Union
+from typing import Any
 
-from . import _brig
+from . import _brig, _keywords
 from ._errors import UsageError
 from ._events import Event, Queue
 from ._host import get_host
-from ._keys import describe_keys
 from ._loop import wait_readable
 from ._failures import run_failed
 from ._result import Result, make_result
+from ._signature import Count, Duration, Env, Number, Path, Size, typed
 from ._spec import Command, Input, input_of, make_spec
 from ._stepper import step_in_thread
 
 _os: Any = os  # not every typeshed knows eventfd
 
-Size = Union[int, float, str, None]
-Duration = Union[int, float, str, timedelta, None]
-Number = Union[int, float, str, None]
-Path = Union[str, "os.PathLike[str]", None]
-Env = Union[Mapping[str, Union[str, int, float, None]], None]
 
-
+@typed(_keywords.run)
 def run(
     cmd: Command,
     *,
     timeout: Duration = None,
     memory: Size = None,
     cpus: Number = None,
-    pids: Number = None,
+    pids: Count = None,
     output: Size = None,
     input: Input | None = None,
     cwd: Path = None,
@@ -47,16 +41,12 @@ def run(
 ) -> Result:
     """Run a command in its own sandbox and wait for its end.
 
-    A str is run by /bin/sh; a list is a program and its arguments. Sizes are in bytes or strings
-    like "512M"; durations are in seconds, strings like "1m30s" or timedelta. None means brig's
-    default. `cwd` is the work directory, which the command can write to. `env` adds to a short
-    environment; the value None passes the caller's own variable. `input` is sent to stdin.
+    A str is run by /bin/sh; a list is a program and its arguments. `env` adds to a short
+    environment; the value None passes the caller's own variable.
 
     Anything that the command does is a Result. Faults of brig and of the request raise Error; with
     check=True, a command that does not exit with 0 raises RunFailed. If an exception such as
     KeyboardInterrupt arrives meanwhile, every process of the run is ended before it propagates.
-
-    Further settings, by keyword:
     """
     keys.update(
         timeout=timeout, memory=memory, cpus=cpus, pids=pids, output=output, cwd=cwd, env=env
@@ -73,13 +63,14 @@ def run(
     return result
 
 
+@typed(_keywords.start)
 def start(
     cmd: Command,
     *,
     timeout: Duration = None,
     memory: Size = None,
     cpus: Number = None,
-    pids: Number = None,
+    pids: Count = None,
     output: Size = None,
     input: Input | None = None,
     cwd: Path = None,
@@ -99,9 +90,6 @@ def start(
     handle = Run(get_host().start(spec, input_of(input), True))
     step_in_thread(handle)
     return handle
-
-
-run.__doc__ = f"{run.__doc__ or ''}\n{describe_keys()}\n"
 
 
 class Run:

@@ -162,13 +162,3 @@ def _decimal(name: str, value: float, places: int) -> str:
         raise UsageError(f'{name}: {value} is not a number; for no limit use "unlimited"', "spec")
     text = f"{value:.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def describe_keys() -> str:
-    """The table as text for a docstring."""
-    lines = []
-    for key in KEYS.values():
-        shown = "|".join(key.choices) if key.type == "choice" else key.type
-        default = f", default {key.default}" if key.default else ""
-        lines.append(f"    {key.name} ({shown}{default}): {key.help}")
-    return "\n".join(lines)

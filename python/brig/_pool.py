@@ -13,7 +13,7 @@ from contextlib import ExitStack, asynccontextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from . import _brig, aio
+from . import _brig, _keywords, aio
 from ._api import Run, run
 from ._closing import Closing
 from ._failures import run_failed
@@ -21,6 +21,7 @@ from ._future import Future
 from ._host import get_host
 from ._loop import make_turn
 from ._result import Result, make_result
+from ._signature import typed_method
 from ._spec import ALSO, Command, input_of, make_shape, make_spec
 from ._stepper import step_in_thread
 
@@ -111,6 +112,7 @@ class Pool(Closing):
     ahead, which makes a start much faster; close() removes them.
     """
 
+    @typed_method(_keywords.pool)
     def __init__(self, max_concurrent: int = 4, *, warm: int = 0, **keys: Any) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[_Waiter] = deque()
@@ -162,11 +164,13 @@ class Pool(Closing):
 
     # ---- running ----
 
+    @typed_method(_keywords.run)
     def run(self, cmd: Command, **keys: Any) -> Result:
         """brig.run(), after waiting for a place."""
         with self._place():
             return run(cmd, **{**self._keys, **keys})
 
+    @typed_method(_keywords.run)
     async def arun(self, cmd: Command, **keys: Any) -> Result:
         """brig.aio.run(), after waiting for a place. May be cancelled while it waits."""
         async with self._aplace():

@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any, Callable, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Literal, Protocol, overload
 
-from . import _brig, aio
+from . import _brig, _keywords, aio
 from ._api import Run
 from ._closing import AsyncClosing
 from ._errors import BrigSystemError, UsageError
@@ -32,8 +32,12 @@ from ._loop import in_thread, in_trio
 from ._outcome import Outcome, not_started, outcome_of, value_of
 from ._pool import PlacedRun, Pool
 from ._result import Result, make_result
+from ._signature import A, AsyncFunction, P, R, typed_method
 from ._spec import make_spec
 from ._stepper import step_in_thread
+
+if TYPE_CHECKING:
+    from ._signature import CallOf, OutcomeOf
 
 Function = Callable[..., Any]
 OnEvent = Callable[[Event], None]
@@ -136,6 +140,7 @@ class Template(AsyncClosing):
     not hidden unless redact=True.
     """
 
+    @typed_method(_keywords.template)
     def __init__(
         self,
         preload: Iterable[str] = (),
@@ -163,6 +168,7 @@ class Template(AsyncClosing):
         """The maximum number of parallel calls."""
         return self._pool.max_concurrent
 
+    @typed_method(_keywords.limits)
     def with_limits(self, **limits: Any) -> Template:
         """The same template with other limits or labels for calls through the returned object,
         which is closed together with this one."""
@@ -176,6 +182,14 @@ class Template(AsyncClosing):
 
     # ---- calls ----
 
+    @overload
+    def call(
+        self, function: AsyncFunction[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> R: ...
+    @overload
+    def call(
+        self, function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> R: ...
     def call(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """Call a function in a sandbox and wait. Returns its value; raises CallFailed for anything
         that the function does instead, and brig.Error for faults of the request or of brig.
@@ -194,20 +208,52 @@ class Template(AsyncClosing):
             finally:
                 raw.close()
 
+    @overload
+    async def acall(
+        self, function: AsyncFunction[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> R: ...
+    @overload
+    async def acall(
+        self, function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> R: ...
     async def acall(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """call() for an event loop. If the task is cancelled, every process of the call is gone
         before CancelledError propagates."""
         return (await self.atry_call(function, *args, **keywords)).check()
 
-    def try_call(self, function: Function, /, *args: Any, **keywords: Any) -> Outcome:
+    @overload
+    def try_call(
+        self, function: AsyncFunction[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> OutcomeOf[R]: ...
+    @overload
+    def try_call(
+        self, function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> OutcomeOf[R]: ...
+    def try_call(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """call() that returns an Outcome, and does not raise for failures of the function."""
         return self._run(function, args, keywords, None)
 
-    async def atry_call(self, function: Function, /, *args: Any, **keywords: Any) -> Outcome:
+    @overload
+    async def atry_call(
+        self, function: AsyncFunction[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> OutcomeOf[R]: ...
+    @overload
+    async def atry_call(
+        self, function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> OutcomeOf[R]: ...
+    async def atry_call(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """try_call() for an event loop."""
         return await self._arun(function, args, keywords, None)
 
-    def start(self, function: Function, /, *args: Any, **keywords: Any) -> Call:
+    @overload
+    def start(
+        self, function: AsyncFunction[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> CallOf[R]: ...
+    @overload
+    def start(
+        self, function: Callable[P, R], /, *args: P.args, **keywords: P.kwargs
+    ) -> CallOf[R]: ...
+    def start(self, function: Function, /, *args: Any, **keywords: Any) -> Any:
         """Start a call and return a handle of it. Waits for a place if too many calls are running.
         """
         job = self._try_job(function, args, keywords)
@@ -216,6 +262,19 @@ class Template(AsyncClosing):
         packed = job
         return self._pool._start(lambda: self._start(packed, True), Call)
 
+    @overload
+    def map(
+        self, function: Callable[[A], R], one: Iterable[A], /, *, outcomes: Literal[False] = ...
+    ) -> Iterator[R]: ...
+    @overload
+    def map(
+        self, function: Callable[[A], R], one: Iterable[A], /, *, outcomes: Literal[True]
+    ) -> Iterator[OutcomeOf[R]]: ...
+    @overload
+    def map(
+        self, function: Function, one: Iterable[Any], two: Iterable[Any], /,
+        *more: Iterable[Any], outcomes: bool = ...
+    ) -> Iterator[Any]: ...  # fmt: skip
     def map(
         self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
     ) -> Iterator[Any]:
@@ -240,6 +299,19 @@ class Template(AsyncClosing):
         finally:
             _end_all([call for call in going if isinstance(call, Call)])
 
+    @overload
+    def amap(
+        self, function: Callable[[A], R], one: Iterable[A], /, *, outcomes: Literal[False] = ...
+    ) -> AsyncIterator[R]: ...
+    @overload
+    def amap(
+        self, function: Callable[[A], R], one: Iterable[A], /, *, outcomes: Literal[True]
+    ) -> AsyncIterator[OutcomeOf[R]]: ...
+    @overload
+    def amap(
+        self, function: Function, one: Iterable[Any], two: Iterable[Any], /,
+        *more: Iterable[Any], outcomes: bool = ...
+    ) -> AsyncIterator[Any]: ...  # fmt: skip
     async def amap(
         self, function: Function, /, *iterables: Iterable[Any], outcomes: bool = False
     ) -> AsyncIterator[Any]:

@@ -18,20 +18,20 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Callable, TypeVar, overload
+from typing import Any, Callable
 
+from . import _keywords
 from ._closing import AsyncClosing
 from ._errors import Error, RefusedError, UsageError
 from ._events import Event
 from ._outcome import Outcome
 from ._result import Result
+from ._signature import typed_decorator, typed_method
 from ._spec import make_spec
 from ._template import Template, check_limits
 from ._tool_schema import Schema, fault_of, schema_of
 from ._tool_watch import ToolEvent, Watch
 from ._value import encode
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 MARK = "__brig_tool__"
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -54,16 +54,7 @@ class Tool:
         return {name: getattr(self, name) for name in names}
 
 
-@overload
-def tool(function: _Function, /) -> _Function: ...
-
-
-@overload
-def tool(
-    *, name: str | None = None, description: str | None = None, **limits: Any
-) -> Callable[[_Function], _Function]: ...
-
-
+@typed_decorator(_keywords.tool)
 def tool(
     function: Any = None,
     /,
@@ -141,6 +132,7 @@ class ToolHost(AsyncClosing):
     in the values and output of tools are hidden unless redact=False.
     """
 
+    @typed_method(_keywords.tool_host)
     def __init__(
         self,
         tools: Iterable[Callable[..., Any]] = (),

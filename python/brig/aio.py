@@ -14,13 +14,13 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, cast
 
-from . import _brig
-from ._api import Duration, Env, Number, Path, Size
+from . import _brig, _keywords
 from ._events import Event, Queue
 from ._host import get_host
 from ._failures import run_failed
 from ._loop import in_trio
 from ._result import Result, make_result
+from ._signature import Count, Duration, Env, Number, Path, Size, typed
 from ._spec import Command, Input, input_of, make_spec
 from ._starter import Start, start_in_thread
 
@@ -195,13 +195,14 @@ def _start(cmd: Command, input: Input | None, capture: bool, watch: bool, keys: 
     return lambda: get_host().start(spec, data, watch)
 
 
+@typed(_keywords.start)
 async def start(
     cmd: Command,
     *,
     timeout: Duration = None,
     memory: Size = None,
     cpus: Number = None,
-    pids: Number = None,
+    pids: Count = None,
     output: Size = None,
     input: Input | None = None,
     cwd: Path = None,
@@ -216,13 +217,14 @@ async def start(
     return await _launch(_start(cmd, input, capture, True, keys))
 
 
+@typed(_keywords.run)
 async def run(
     cmd: Command,
     *,
     timeout: Duration = None,
     memory: Size = None,
     cpus: Number = None,
-    pids: Number = None,
+    pids: Count = None,
     output: Size = None,
     input: Input | None = None,
     cwd: Path = None,

@@ -123,7 +123,7 @@ class SubprocessSandbox:
         if not callable(function):
             return ToolResult.error_(call_id, f"unknown tool: {tool}", started_at=started_at)
         try:
-            outcome = await _outcome_of(self._get_template(), function, dict(args))
+            outcome: Outcome = await _outcome_of(self._get_template(), function, dict(args))
             error = None if outcome.ok else self._message(tool, outcome)
         except Error as fault:
             outcome, error = Outcome(ok=False), f"SubprocessSandbox: {fault}"
