@@ -350,6 +350,37 @@ def _trace(error: BaseException) -> str:
         return ""
 
 
+# ---- tools ----
+
+
+class Made:
+    """Stands for an instance in the arguments of a tool, which is made here: the program's own
+    classes may run code of the program. `method` is a method of the class that makes it of
+    `values`; without it, they are the keywords of the class itself."""
+
+    def __init__(self, kind: Any, method: str | None, values: Any) -> None:
+        self.kind, self.method, self.values = kind, method, values
+
+    def make(self) -> Any:
+        values = _made(self.values)
+        return self.kind(**values) if self.method is None else getattr(self.kind, self.method)(values)
+
+
+def _made(value: Any) -> Any:
+    if isinstance(value, Made):
+        return value.make()
+    if type(value) is dict:
+        return {name: _made(one) for name, one in value.items()}
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(map(_made, value))
+    return value
+
+
+def call_tool(function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
+    """Call a tool whose arguments contain instances to be made."""
+    return function(**_made(keywords))
+
+
 # ---- what a job is made of ----
 
 

@@ -24,12 +24,17 @@ from . import _keywords
 from ._closing import AsyncClosing
 from ._errors import Error, RefusedError, UsageError
 from ._events import Event
+from ._guest import call_tool
 from ._outcome import Outcome
 from ._result import Result
 from ._signature import typed_decorator, typed_method
 from ._spec import make_spec
 from ._template import Template, check_limits
-from ._tool_schema import Schema, fault_of, schema_of
+from ._tool_build import BadArgument, build, needs_conversion
+from ._tool_doc import parameters_of
+from ._tool_schema import fault_of, hints_of, schema_of
+from ._tool_strict import relaxed, strict_of
+from ._tool_types import Schema
 from ._tool_watch import ToolEvent, Watch
 from ._value import encode
 
@@ -47,6 +52,15 @@ class Tool:
     input_schema: Schema
     fn: Callable[..., Any] = field(repr=False)
     limits: Mapping[str, Any] = field(default_factory=dict)
+    types: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The types of the parameters whose values differ from their form in JSON."""
+
+    def schema(self, *, strict: bool = False) -> Schema:
+        """The schema of the arguments. With strict=True it has the form that strict mode of
+        OpenAI's API wants: closed objects, all members required. A parameter with a default may
+        then be null, and a mapping is a list of objects with key and value; ToolHost.call() takes
+        such arguments too. UsageError names a parameter without such a form."""
+        return strict_of(self.name, self.input_schema) if strict else self.input_schema
 
     def to_dict(self) -> dict[str, Any]:
         """The description for an agent."""
@@ -90,8 +104,11 @@ def make_tool(
     shown = name if name is not None else getattr(function, "__name__", "")
     if not NAME.fullmatch(shown):
         raise UsageError(f"{shown!r} is not a tool name: use 1 to 64 letters, digits, _ - .", "tool")
-    text = description if description is not None else inspect.getdoc(function)
-    return Tool(shown, text or "", schema_of(function), function, dict(limits))
+    text = description if description is not None else parameters_of(inspect.getdoc(function))[0]
+    hints = hints_of(function)
+    hints.pop("return", None)
+    types = {one: hint for one, hint in hints.items() if needs_conversion(hint)}
+    return Tool(shown, text, schema_of(function), function, dict(limits), types)
 
 
 @dataclass(frozen=True)
@@ -187,7 +204,7 @@ class ToolHost(AsyncClosing):
         assert call.tool is not None
         try:
             template = self._template.with_limits(**call.tool.limits)
-            outcome = template._run(call.tool.fn, (), call.arguments, self._listener(call))
+            outcome = template._run(*call.job(), self._listener(call))
         except Error as error:
             return call.failed(error)
         return call.answer(outcome)
@@ -202,7 +219,7 @@ class ToolHost(AsyncClosing):
         assert call.tool is not None
         try:
             template = self._template.with_limits(**call.tool.limits)
-            outcome = await template._arun(call.tool.fn, (), call.arguments, self._listener(call))
+            outcome = await template._arun(*call.job(), self._listener(call))
         except Error as error:
             return call.failed(error)
         return call.answer(outcome)
@@ -276,8 +293,27 @@ class _Call:
             return f"unknown tool: {self.name}"
         if arguments is not None and not isinstance(arguments, Mapping):
             return f"{self.name}: arguments: {type(arguments).__name__} is not an object"
-        fault = fault_of(self.tool.input_schema, self.arguments)
+        schema = self.tool.input_schema
+        self.arguments = relaxed(schema, self.arguments, schema)
+        fault = fault_of(schema, self.arguments, "", schema) or self._convert(self.tool)
         return f"{self.name}: arguments: {fault}" if fault else None
+
+    def _convert(self, tool: Tool) -> str | None:
+        """Convert the arguments to their types; returns the fault of one that cannot be."""
+        try:
+            for name in tool.types.keys() & self.arguments.keys():
+                value = self.arguments[name]
+                self.arguments[name] = build(tool.types[name], value, f"/{name}")
+        except BadArgument as error:
+            return str(error)
+        return None
+
+    def job(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        """The function to call, with its arguments."""
+        assert self.tool is not None
+        if self.tool.types:
+            return call_tool, (self.tool.fn, self.arguments), {}
+        return self.tool.fn, (), self.arguments
 
     def _end(self, ok: bool, **fields: Any) -> ToolResult:
         duration = (time.monotonic() - self._began) * 1000

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: MIT
 """JSON Schema of a function's parameters, from its signature and annotations; and a check by it.
 
-Annotations without a form in JSON are not checked: the schema does not restrict them.
+_tool_types.py has the schemas of types. Annotations without a form in JSON are not checked: the schema
+does not restrict them.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, Callable
 
 from ._errors import UsageError
-from ._value import NotSendable, encode
-
-Schema = dict[str, Any]
+from ._tool_doc import parameters_of
+from ._tool_types import MISSING, Schema, Schemas
 
 _PLAIN: dict[Any, str] = {
     str: "string",
@@ -44,24 +45,27 @@ def schema_of(function: Callable[..., Any]) -> Schema:
     properties: dict[str, Schema] = {}
     required: list[str] = []
     open_end = False
-    hints = _hints_of(function)
+    hints = hints_of(function)
+    schemas = Schemas()
+    described = parameters_of(inspect.getdoc(function))[1]
     for name, parameter in _signature(function).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             open_end = True
             continue
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise UsageError(f"{_name(function)}: {parameter} cannot be passed by name", "tool")
-        properties[name] = _schema_of_type(hints.get(name, Any))
-        if parameter.default is parameter.empty:
+        needed = parameter.default is parameter.empty
+        default = MISSING if needed else parameter.default
+        properties[name] = schemas.parameter(hints.get(name, Any), described.get(name), default)
+        if needed:
             required.append(name)
-        elif _is_json(parameter.default):
-            properties[name]["default"] = parameter.default
-    return {
+    schema = {
         "type": "object",
         "properties": properties,
         "required": required,
         "additionalProperties": open_end,
     }
+    return {**schema, "$defs": schemas.definitions} if schemas.definitions else schema
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -75,47 +79,49 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         raise UsageError(f"{_name(function)}: its parameters cannot be determined", "tool") from None
 
 
-def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function as types, with what Annotated says. One with names that do not
+    exist, or exist only for type checkers, is left out."""
     try:
-        return typing.get_type_hints(function)
-    except Exception:  # names that do not exist, or only for type checkers
-        return {}
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception:
+        return dict(_hints_one_by_one(function))
 
 
-def _is_json(value: Any) -> bool:
+def _hints_one_by_one(function: Any) -> Iterator[tuple[str, Any]]:
+    """Also finds local names that the function itself uses."""
     try:
-        return '"$"' not in encode(value)
-    except NotSendable:
-        return False
-
-
-def _schema_of_type(hint: Any) -> Schema:
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
-    if hint in _PLAIN:
-        return {"type": _PLAIN[hint]}
-    if origin is typing.Annotated:
-        return _schema_of_type(parts[0])
-    if origin is typing.Literal and all(isinstance(part, (str, int, type(None))) for part in parts):
-        return {"enum": list(parts)}
-    if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_schema_of_type(part) for part in parts]}
-    if origin in (list, Sequence, set, frozenset):
-        return {"type": "array", "items": _schema_of_type(parts[0])}
-    if origin is tuple:
-        return {"type": "array"}
-    if origin in (dict, Mapping):
-        return {"type": "object", "additionalProperties": _schema_of_type(parts[1])}
-    return {}
+        local = inspect.getclosurevars(function).nonlocals
+    except Exception:  # not a function of Python
+        local = {}
+    there = getattr(function, "__globals__", {})
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        one: Any = types.SimpleNamespace(__annotations__={name: hint})
+        try:
+            yield from typing.get_type_hints(one, there, dict(local), True).items()
+        except Exception:
+            pass
 
 
 # ---- the check ----
 
 
-def fault_of(schema: Schema, value: Any, where: str = "") -> str | None:
+def resolve(schema: Schema, root: Schema | None) -> Schema:
+    """The schema that a reference stands for."""
+    while "$ref" in schema and root is not None:
+        schema = root.get("$defs", {}).get(schema["$ref"].rpartition("/")[2], {})
+    return schema
+
+
+def fault_of(
+    schema: Schema, value: Any, where: str = "", root: Schema | None = None
+) -> str | None:
     """The first part of a value that violates a schema made here, and its place; None if it is
-    valid."""
-    if "anyOf" in schema:
-        faults = [fault_of(one, value, where) for one in schema["anyOf"]]
+    valid. `root` has the definitions to which the schema refers."""
+    schema = resolve(schema, root)
+    either = schema.get("anyOf") or schema.get("oneOf")
+    if either:
+        faults = [fault_of(one, value, where, root) for one in either]
         return None if None in faults else faults[0]
     choices = schema.get("enum")
     if choices is not None and (type(value), value) not in [(type(one), one) for one in choices]:
@@ -123,11 +129,51 @@ def fault_of(schema: Schema, value: Any, where: str = "") -> str | None:
     kind = schema.get("type")
     if kind is not None and not _is_of(kind, value):
         return f"{where}: {value!r:.40} is no {_WORDS[kind]}"
-    if kind == "array" and "items" in schema:
-        inner = schema["items"]
-        return _first(fault_of(inner, item, f"{where}/{i}") for i, item in enumerate(value))
+    fault = _fault_of_constraints(schema, value, where)
+    if fault:
+        return fault
+    if kind == "array":
+        inner = schema.get("prefixItems") or [schema.get("items", {})] * len(value)
+        pairs = enumerate(zip(inner, value))
+        return _first(fault_of(one, item, f"{where}/{i}", root) for i, (one, item) in pairs)
     if kind == "object":
-        return _fault_in_object(schema, value, where)
+        return _fault_in_object(schema, value, where, root)
+    return None
+
+
+def _is_multiple(value: float, of: float) -> bool:
+    return abs(value / of - round(value / of)) < 1e-9
+
+
+def _matches(value: str, pattern: str) -> bool:
+    try:
+        return re.search(pattern, value) is not None
+    except re.error:  # of another dialect
+        return True
+
+
+_NUMBERS = ("integer", "number")
+
+# Keyword, the types that it is for, whether a value is valid, and words for one that is not.
+_CONSTRAINTS: tuple[tuple[str, tuple[str, ...], Callable[[Any, Any], object], str], ...] = (
+    ("minimum", _NUMBERS, lambda value, limit: value >= limit, "is less than {}"),
+    ("maximum", _NUMBERS, lambda value, limit: value <= limit, "is more than {}"),
+    ("exclusiveMinimum", _NUMBERS, lambda value, limit: value > limit, "is not more than {}"),
+    ("exclusiveMaximum", _NUMBERS, lambda value, limit: value < limit, "is not less than {}"),
+    ("multipleOf", _NUMBERS, _is_multiple, "is no multiple of {}"),
+    ("minLength", ("string",), lambda text, n: len(text) >= n, "has fewer than {} characters"),
+    ("maxLength", ("string",), lambda text, n: len(text) <= n, "has more than {} characters"),
+    ("minItems", ("array",), lambda items, n: len(items) >= n, "has fewer than {} items"),
+    ("maxItems", ("array",), lambda items, n: len(items) <= n, "has more than {} items"),
+    ("pattern", ("string",), _matches, "does not match {}"),
+)
+
+
+def _fault_of_constraints(schema: Schema, value: Any, where: str) -> str | None:
+    for keyword, kinds, is_valid, words in _CONSTRAINTS:
+        if keyword in schema and schema.get("type") in kinds:
+            if not is_valid(value, schema[keyword]):
+                return f"{where}: {value!r:.40} {words.format(schema[keyword])}"
     return None
 
 
@@ -141,7 +187,9 @@ def _is_of(kind: str, value: Any) -> bool:
     return isinstance(value, next(one for one, name in _PLAIN.items() if name == kind))
 
 
-def _fault_in_object(schema: Schema, value: Any, where: str) -> str | None:
+def _fault_in_object(
+    schema: Schema, value: Any, where: str, root: Schema | None
+) -> str | None:
     known = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:
@@ -153,7 +201,7 @@ def _fault_in_object(schema: Schema, value: Any, where: str) -> str | None:
         if name not in known and more is False:
             return f"{where}/{name}: no such parameter (there are: {', '.join(known) or 'none'})"
         inner = known.get(name, more if isinstance(more, dict) else {})
-        fault = fault_of(inner, item, f"{where}/{name}")
+        fault = fault_of(inner, item, f"{where}/{name}", root)
         if fault:
             return fault
     return None

@@ -49,7 +49,7 @@ def test_schema_comes_from_the_signature():
             "deep": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}, "default": {}},
             "kind": {"enum": ["a", "b"]},
             "any_thing": {},
-            "pair": {"type": "array"},
+            "pair": {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2},
             "opt": {"anyOf": [{"type": "boolean"}, {"type": "null"}], "default": None},
             "odd": {"default": None}}}}
     json.dumps(tool.to_dict())

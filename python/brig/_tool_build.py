@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Arguments of a tool, converted from JSON to the types of its annotations.
+
+The arguments were checked by the schema. An Enum, a date or a set is made here. Classes of the
+program are made in the guest, because their constructors are its code: here they become a Made
+(_guest.py), which stands for the call of the constructor.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from ._guest import Made
+from ._tool_schema import fault_of
+from ._tool_types import (
+    LISTS,
+    MAPPINGS,
+    SETS,
+    TEXTS,
+    UNIONS,
+    Schemas,
+    bare,
+    fields_of,
+    is_enum,
+    is_model,
+    is_record,
+    json_of,
+    names_of,
+)
+
+
+class BadArgument(Exception):
+    """An argument that cannot be converted, with its place."""
+
+
+def needs_conversion(hint: Any) -> bool:
+    """True if a value of this type differs from its form in JSON."""
+    hint = bare(hint)
+    if is_enum(hint) or is_record(hint) or hint in (int, float, set, frozenset, tuple):
+        return hint not in (int, float)
+    try:
+        if hint in TEXTS:
+            return True
+    except TypeError:  # not hashable
+        return False
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return any(json_of(part) is not part for part in parts)
+    if origin in SETS or origin is tuple:
+        return True
+    return origin in (*LISTS, *MAPPINGS, *UNIONS) and any(map(needs_conversion, parts))
+
+
+def build(hint: Any, value: Any, where: str) -> Any:
+    """A value converted to a type; BadArgument if it cannot be."""
+    hint = bare(hint)
+    if is_enum(hint):
+        return names_of(list(hint)).get(value, value)
+    if is_record(hint):
+        return _record(hint, value, where)
+    if hint in (set, frozenset, tuple):
+        return hint(value)
+    if hint is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if hint in TEXTS:
+        return _text(hint, value, where)
+    return _generic(typing.get_origin(hint), typing.get_args(hint), value, where)
+
+
+def _text(hint: Any, value: Any, where: str) -> Any:
+    try:
+        return TEXTS[hint][1](value)
+    except (ValueError, ArithmeticError):
+        raise BadArgument(f"{where}: {value!r:.40} is no {hint.__name__}") from None
+
+
+def _generic(origin: Any, parts: tuple[Any, ...], value: Any, where: str) -> Any:
+    if origin is typing.Literal:
+        return next((part for part in parts if json_of(part) == value), value)
+    if origin in UNIONS:
+        return _union(parts, value, where)
+    if origin in LISTS:
+        return [build(parts[0], one, f"{where}/{i}") for i, one in enumerate(value)]
+    if origin in SETS:
+        kind = frozenset if origin is frozenset else set
+        return kind(build(parts[0], one, f"{where}/{i}") for i, one in enumerate(value))
+    if origin is tuple:
+        kinds = parts[:1] * len(value) if parts[1:] == (...,) else parts
+        return tuple(build(kind, one, f"{where}/{i}") for i, (kind, one) in enumerate(zip(kinds, value)))
+    if origin in MAPPINGS:
+        return {name: build(parts[1], one, f"{where}/{name}") for name, one in value.items()}
+    return value
+
+
+def _union(parts: tuple[Any, ...], value: Any, where: str) -> Any:
+    """By the first member whose schema the value follows and that can be made of it."""
+    fault: BadArgument | None = None
+    for part in parts:
+        schemas = Schemas()
+        schema = schemas.of(part)
+        if fault_of(schema, value, where, {"$defs": schemas.definitions}) is None:
+            try:
+                return build(part, value, where)
+            except BadArgument as error:
+                fault = fault or error
+    if fault is not None:
+        raise fault
+    return value
+
+
+def _record(hint: Any, value: Mapping[str, Any], where: str) -> Any:
+    if is_model(hint):
+        return Made(hint, "model_validate" if hasattr(hint, "model_validate") else "parse_obj", value)
+    hints = fields_of(hint)
+    built = {
+        name: build(hints[name][0], one, f"{where}/{name}") if name in hints else one
+        for name, one in value.items()
+    }
+    return built if typing.is_typeddict(hint) else Made(hint, None, built)
