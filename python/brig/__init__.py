@@ -33,7 +33,7 @@ from ._result import Isolation, Limits, Result, Usage
 from ._template import Call, Template
 from ._tool import Tool, ToolHost, ToolResult, tool
 from ._tool_watch import ToolEvent, Watch
-from ._value import Array
+from ._decode import Array
 
 __all__ = [
     "KEYS",

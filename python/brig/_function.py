@@ -315,6 +315,12 @@ class _Packer(pickle.Pickler):
         state = {"attrname": thing.attrname}
         return functools.cached_property, (thing.func,), state, None, None, _guest.fill_attributes
 
+    def _view(self, view: memoryview) -> Any:
+        if view.format != "B" or view.ndim != 1:
+            raise pickle.PicklingError("memoryview of anything but bytes in a row")
+        data = view.tobytes()
+        return memoryview, (data if view.readonly else bytearray(data),)
+
     def _type_variable(self, thing: Any) -> Any:
         if _lookup(sys.modules.get(thing.__module__), thing.__name__) is thing:
             if self._interpreter.imports(thing.__module__):
@@ -331,6 +337,7 @@ _MAKERS: dict[type, Callable[[_Packer, Any], Any]] = {
     _Context: _Packer._context,
     types.FunctionType: _Packer._function,
     types.MethodType: _Packer._method,
+    memoryview: _Packer._view,
     types.CodeType: lambda packer, code: (_guest.load_code, (marshal.dumps(code),)),
     types.CellType: lambda packer, cell: (_guest.make_cell, ()),
     types.MappingProxyType: lambda packer, proxy: (_guest.make_proxy, (dict(proxy),)),

@@ -7,15 +7,16 @@ envelope on the channel is checked, and the value is read by _value.decode(), wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Literal
 
 from . import _brig
+from ._decode import BadValue, Parts, UnknownType, decode
 from ._failures import call_failed
 from ._guest import CUT, SUCCESS, TEXT_MAX
 from ._result import Result, read_json_at
 from ._show import html_of, summary_of_outcome
-from ._value import BadValue, decode
 
 Kind = Literal[
     "raised",
@@ -87,8 +88,10 @@ def not_started(kind: Kind, error: str) -> Outcome:
     return Outcome(ok=False, kind=kind, error=error)
 
 
-def outcome_of(result: Result) -> Outcome:
-    """The outcome of a call, from the result of its run."""
+def outcome_of(
+    result: Result, types: Iterable[type] = (), parts: Parts | None = None
+) -> Outcome:
+    """The outcome of a call, from the result of its run; _decode.py has `types` and `parts`."""
     envelope = result.output
     # The envelope may be large, and the outcome has its value.
     result = replace(result, output=None)
@@ -106,10 +109,12 @@ def outcome_of(result: Result) -> Outcome:
         return failed(*_silent(result))
     if result.output_error is not None:
         return failed("bad_result", result.output_error)
-    return _read(envelope, result, failed)
+    return _read(envelope, result, failed, lambda value: decode(value, types, parts))
 
 
-def value_of(answer: bytes | None) -> tuple[bool, Any]:
+def value_of(
+    answer: bytes | None, types: Iterable[type] = (), parts: Parts | None = None
+) -> tuple[bool, Any]:
     """(True, value) from the answer of a guest before its run is over; (False, None) if the result
     is needed."""
     if answer is None:
@@ -121,7 +126,7 @@ def value_of(answer: bytes | None) -> tuple[bool, Any]:
         return False, None
     try:
         value, rest = read_json_at(answer, len(_SUCCESS))
-        return (True, decode(value)) if rest == "}" else (False, None)
+        return (True, decode(value, types, parts)) if rest == "}" else (False, None)
     except (ValueError, BadValue, RecursionError):
         return False, None
 
@@ -133,7 +138,12 @@ def _silent(result: Result) -> tuple[Kind, str]:
     return ("exited" if result.exit_code else "no_result"), text
 
 
-def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outcome:
+def _read(
+    envelope: Any,
+    result: Result,
+    failed: Callable[..., Outcome],
+    decode: Callable[[Any], Any],
+) -> Outcome:
     if not isinstance(envelope, dict) or envelope.get("status") not in ("success", "error"):
         return failed("bad_result", "the guest sent something that is not the result of a function")
     if envelope["status"] == "error":
@@ -143,6 +153,8 @@ def _read(envelope: Any, result: Result, failed: Callable[..., Outcome]) -> Outc
         return failed("exited", text)
     try:
         return Outcome(ok=True, value=decode(envelope.get("output")), result=result)
+    except UnknownType as error:
+        return failed("unserialisable", str(error), type=error.name)
     except (BadValue, RecursionError) as error:
         return failed("bad_result", f"the guest sent an invalid value: {error}")
 

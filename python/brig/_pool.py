@@ -233,12 +233,14 @@ class Pool(Closing):
         data, check = keys.pop("input", None), keys.pop("check", False)
         return make_spec(cmd, keys, data, keys.pop("capture", True)), input_of(data), bool(check)
 
-    def _start(self, start: Callable[[], _brig.Run], kind: type[R]) -> R:
+    def _start(
+        self, start: Callable[[], _brig.Run], make: Callable[[_brig.Run, ExitStack], R]
+    ) -> R:
         """Start a run that keeps its place to its end."""
         place = ExitStack()
         try:
             place.enter_context(self._place())
-            run = kind(start(), place)
+            run = make(start(), place)
             step_in_thread(run)
             return run
         except BaseException:

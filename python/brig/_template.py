@@ -14,7 +14,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Literal, Protocol, overload
 
@@ -116,9 +116,13 @@ def show_interpreter(interpreter: Interpreter, keys: dict[str, Any]) -> None:
 class Call(PlacedRun):
     """A call in progress: a run whose result is a value. Iterate over it for its events."""
 
+    def __init__(self, raw: _brig.Run, place: ExitStack, types: tuple[type, ...] = ()) -> None:
+        super().__init__(raw, place)
+        self._types = types
+
     def outcome(self, timeout: float | None = None) -> Outcome:
         """Wait for the end and return the outcome. TimeoutError after `timeout` seconds."""
-        return outcome_of(_result_of(lambda: self.wait(timeout)))
+        return outcome_of(_result_of(lambda: self.wait(timeout)), self._types)
 
     def value(self, timeout: float | None = None) -> Any:
         """Wait for the end and return the value of the function; CallFailed if there is none."""
@@ -136,7 +140,8 @@ class Template(AsyncClosing):
     The keywords are those of brig.run(), and apply to each call. The modules of `preload` are
     imported once. At most `max_concurrent` calls run in parallel, further ones wait in order, and
     `parked` calls are forked ahead. `paths` are the directories from which the guest may import,
-    besides the interpreter's own; by default those of sys.path. Secrets in values and output are
+    besides the interpreter's own; by default those of sys.path. `types` are classes that values may
+    have, in addition to those of modules that are loaded here (docs/VALUES.md). Secrets in values and output are
     not hidden unless redact=True.
     """
 
@@ -148,10 +153,12 @@ class Template(AsyncClosing):
         max_concurrent: int = 4,
         parked: int = 1,
         paths: Iterable[str | os.PathLike[str]] | None = None,
+        types: Iterable[type] = (),
         **keys: Any,
     ) -> None:
         self._closed = True  # until it is complete
         self._parent: Template | None = None
+        self._types = _classes(types)
         names = _module_names(preload)
         check_keys(keys)
         self._keys = keys
@@ -260,7 +267,9 @@ class Template(AsyncClosing):
         if isinstance(job, Outcome):
             raise call_failed(job)
         packed = job
-        return self._pool._start(lambda: self._start(packed, True), Call)
+        return self._pool._start(
+            lambda: self._start(packed, True), lambda raw, place: Call(raw, place, self._types)
+        )
 
     @overload
     def map(
@@ -406,7 +415,7 @@ class Template(AsyncClosing):
 
     def _value(self, raw: _brig.Run, answer: bytes | None) -> Any:
         """The value of a call that has answered, or its failure, for which its end is awaited."""
-        there, value = value_of(answer)
+        there, value = value_of(answer, self._types)
         if there:
             return value
         raw.wait(None)
@@ -414,7 +423,7 @@ class Template(AsyncClosing):
 
     def _outcome(self, result: Result) -> Outcome:
         """The outcome; with the template's reason if the call ended because its template did."""
-        outcome = outcome_of(result)
+        outcome = outcome_of(result, self._types)
         why = self._backend.why_it_ended() if outcome.kind == "template" else None
         return outcome if why is None else replace(outcome, error=why)
 
@@ -442,7 +451,7 @@ class Template(AsyncClosing):
                     # The reason is known only after the end of the template: wait for it outside of
                     # the loop.
                     return await in_thread(self._outcome, _result_in(error))
-                return outcome_of(result)
+                return outcome_of(result, self._types)
 
 
 def _result_of(wait: Callable[[], Result]) -> Result:
@@ -473,6 +482,14 @@ def _end_all(calls: list[Call]) -> None:
         call.cancel("its iterator was left")
     for call in calls:
         call.close()
+
+
+def _classes(types: Iterable[type]) -> tuple[type, ...]:
+    classes = tuple(types)
+    for one in classes:
+        if not isinstance(one, type):
+            raise TypeError(f"types: {one!r:.80} is not a class")
+    return classes
 
 
 def _module_names(preload: Iterable[str]) -> tuple[str, ...]:
