@@ -187,14 +187,16 @@ def test_review_n5_packages_of_the_user_are_found(tmp_path):
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     packages = tmp_path / "home" / ".local" / "lib" / version / "site-packages"
     packages.mkdir(parents=True)
-    (packages / "brig.pth").write_text(PACKAGE)
-    (packages / "application.py").write_text(SESSION)
+    (packages / "brig.pth").write_text(f"{PACKAGE}\n{tmp_path / 'home'}\n")
+    (tmp_path / "home" / "note").touch()
+    (packages / "application.py").write_text(SESSION.replace("prompt.upper()", "[prompt.upper(), os.path.exists(NOTE)]")
+                                             + f"import os\nNOTE = {str(tmp_path / 'home' / 'note')!r}\n")
     (tmp_path / "project").mkdir()
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONNOUSERSITE")}
     done = subprocess.run([sys.executable, "-W", "error", "-c", EDITABLE], cwd=tmp_path / "project", text=True,
                           env={**env, "HOME": str(tmp_path / "home")}, capture_output=True, timeout=50, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["output"] == "HELLO"
+    assert json.loads(done.stdout)["output"] == ["HELLO", False], "a .pth file that names the home does not show it"
 
 
 CHILD = """

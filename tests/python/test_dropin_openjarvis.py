@@ -260,6 +260,7 @@ def test_review_n2_a_virtual_environment_in_the_work_directory_stays_writable(ve
 
 
 def test_review_n2_the_path_entry_of_a_command_is_shown(extra, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/nonexistent")
     prefix = tmp_path / "tools"
     for name in ("bin", "lib", "etc"):
         (prefix / name).mkdir(parents=True)
@@ -271,6 +272,30 @@ def test_review_n2_the_path_entry_of_a_command_is_shown(extra, tmp_path, monkeyp
     result = run_sandboxed("cd / && mytool", working_dir=str(tmp_path / "work"), **extra)
     assert result.stdout == "of lib\n" and "etc/data" in result.stderr, "etc may hold passwords"
     assert run_sandboxed(f"ls {prefix}", working_dir=str(tmp_path / "work"), **extra).returncode != 0
+
+
+def test_review_n2_no_data_of_a_home_is_shown(tmp_path, monkeypatch):
+    """~/.local/share has the data of all programs, and a project in a home may have a bin as well"""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def shown(prefix):
+        for name in ("bin", "lib", "share"):
+            (tmp_path / prefix / name).mkdir(parents=True, exist_ok=True)
+        tool = tmp_path / prefix / "bin" / "mytool"
+        tool.touch()
+        tool.chmod(0o755)
+        entries, _ = toolchains_of("mytool x", {"PATH": f"{tmp_path / prefix / 'bin'}:/usr/bin"})
+        return [os.path.relpath(path, tmp_path / prefix) for path, _ in entries]
+    assert shown(".local") == ["bin", "lib"]
+    assert shown("project") == shown(".cargo") == shown(".") == ["bin"]
+    assert shown(".nvm/versions/node/v18") == ["bin", "lib", "share"]
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / "pyvenv.cfg").touch()
+    assert shown("venv") == ["bin", "lib", "share", "pyvenv.cfg"]
+    (tmp_path / "linked").symlink_to(tmp_path / "venv")
+    assert shown("linked") == [], "a guest may have made the symlink"
+    (tmp_path / "project" / "bin").chmod(0o777)
+    assert shown("project") == [], "everybody can write there"
 
 
 def test_review_n2_pyenv_s_shim_is_the_selected_version(monkeypatch, tmp_path):

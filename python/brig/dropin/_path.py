@@ -3,8 +3,9 @@
 
 For a command that it starts itself, the library decides by its rules (docs/SECURITY-MODEL.md, "Tool
 chains of the caller"). It does not read shell scripts. Here each word that the caller's PATH finds
-outside of the system directories brings the same parts of its prefix along: the directory of PATH
-and those beside it, but no files in which tools keep passwords, and never a home.
+outside of the system directories brings parts of its prefix along: the directory of PATH and those
+beside it, but no files in which tools keep passwords, and never a home. In a home, only a prefix
+that is surely a tool chain has more than its bin.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Iterator
 
 from .._interpreter import SYSTEM, is_too_much, is_within
-from ._python import PARTS, Entry, parts_of
+from ._python import Entry, names_of_parts, parts_of
 
 _WORD = re.compile(r"[A-Za-z0-9_.+-]+")
 _WORDS_MAX = 64
@@ -82,7 +83,7 @@ def _beside(element: str) -> list[Entry]:
     prefix, name = os.path.split(element)
     if name != "bin" or is_too_much(prefix):
         return [(element, element)]
-    return parts_of(prefix, PARTS)
+    return parts_of(prefix, names_of_parts(prefix))
 
 
 def toolchains_of(command: str, env: dict[str, str]) -> tuple[list[Entry], dict[str, str]]:

@@ -12,11 +12,15 @@ import site
 import sys
 from collections.abc import Iterable
 
-from .._interpreter import SYSTEM, is_too_much, is_within
+from .._interpreter import SYSTEM, _homes, is_too_much, is_within
 
 # Not the whole prefix: pip, npm and conda keep passwords beside these.
-PARTS = (
+_PARTS = (
     "bin", "lib", "lib64", "libexec", "include", "share", "ssl", "conda-meta", "pyvenv.cfg",
+)  # fmt: skip
+_MARKERS = ("pyvenv.cfg", "conda-meta")
+_PLACES = (  # directories in a home that hold nothing but tool chains
+    ".pyenv/versions", ".nvm/versions", ".local/share/uv", ".local/share/pipx", ".local/pipx",
 )  # fmt: skip
 
 Entry = tuple[str, str]  # a path, and its place in the guest's view
@@ -24,6 +28,17 @@ Entry = tuple[str, str]  # a path, and its place in the guest's view
 
 def is_system(path: str) -> bool:
     return any(is_within(path, directory) for directory in SYSTEM)
+
+
+def names_of_parts(prefix: str) -> tuple[str, ...]:
+    """The parts of a prefix that are shown. In a home, a directory with a bin may be anything:
+    ~/.local/share has the data of all programs."""
+    home = next((home for home in _homes() if is_within(prefix, home)), None)
+    if home is None or any(os.path.exists(os.path.join(prefix, marker)) for marker in _MARKERS):
+        return _PARTS
+    if any(is_within(prefix, os.path.join(home, place)) for place in _PLACES):
+        return _PARTS
+    return ("bin", "lib") if prefix == os.path.join(home, ".local") else ("bin",)
 
 
 def parts_of(prefix: str, names: Iterable[str], place: str | None = None) -> list[Entry]:
@@ -37,10 +52,10 @@ def _prefix(prefix: str) -> list[Entry]:
     real = os.path.realpath(prefix)
     if is_system(real):
         return []
-    if not is_too_much(real):
-        return parts_of(real, PARTS, prefix)
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"  # a home: only Python's own part
-    return parts_of(real, (f"lib/{version}", f"lib64/{version}", "pyvenv.cfg"), prefix)
+    if not is_too_much(real):  # all of lib: libpython is there
+        return parts_of(real, dict.fromkeys((*names_of_parts(real), "lib", "lib64")), prefix)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    return parts_of(real, (f"lib/{version}", f"lib64/{version}", "pyvenv.cfg", "bin"), prefix)
 
 
 def _program(prefixes: list[str]) -> list[Entry]:
@@ -80,7 +95,7 @@ def user_site() -> str | None:
 
 def editable_directories() -> list[str]:
     """The directories of packages that are installed in place: those that .pth files name, and
-    those of setuptools' finders."""
+    those of setuptools' finders; never a home."""
     named: list[str] = []
     for directory in [*site.getsitepackages(), site.getusersitepackages()]:
         for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
@@ -90,7 +105,8 @@ def editable_directories() -> list[str]:
         mapping = getattr(module, "MAPPING", None) if name.startswith("__editable__") else None
         if isinstance(mapping, dict):
             named += [os.path.realpath(path) for path in mapping.values()]
-    return [path for path in dict.fromkeys(named) if os.path.exists(path) and not is_system(path)]
+    found = [path for path in dict.fromkeys(named) if os.path.exists(path)]
+    return [path for path in found if not is_system(path) and not is_too_much(path)]
 
 
 def _lines(file: str, directory: str) -> list[str]:
