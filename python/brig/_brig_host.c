@@ -105,7 +105,19 @@ static PyObject *spec_set_template(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(lower_doc, "lower(name, value) -> bool: lower a limit; False if it is lower already.");
+
+static PyObject *spec_lower(PyObject *object, PyObject *args)
+{
+    const char *name, *value;
+    if (!PyArg_ParseTuple(args, "ss", &name, &value))
+        return NULL;
+    struct brig_spec *spec = ((struct spec *)object)->spec;
+    return PyBool_FromLong(brig_spec_lower(spec, name, value, name, NULL) == 0);
+}
+
 static PyMethodDef spec_methods[] = {
+    {"lower", spec_lower, METH_VARARGS, lower_doc},
     {"set_template", spec_set_template, METH_VARARGS, set_template_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -21,6 +21,8 @@ from ._api import Run
 from ._errors import BrigSystemError, RefusedError, UsageError
 from ._guest import TEXT_MAX
 from ._host import get_host
+from ._keys import KEYS
+from ._parked import PARKED_MOST, Parked
 from ._result import Result
 from ._spec import make_spec
 from ._stepper import step_in_thread
@@ -42,8 +44,8 @@ class ForkBackend:
     """One template, and everything that is needed to start it again.
 
     `command` is the interpreter, `shown` are the keywords of its run, `settings` the bytes on its
-    stdin. `parked` calls with the keywords `keys` are forked ahead; at most `calls` run in
-    parallel.
+    stdin. `parked` calls with the keywords `keys` are forked ahead, None as many as their rate
+    needs; at most `calls` run in parallel.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class ForkBackend:
         shown: dict[str, Any],
         keys: Mapping[str, Any],
         settings: bytes,
-        parked: int,
+        parked: int | None,
         calls: int,
     ) -> None:
         self._command = command
@@ -60,7 +62,7 @@ class ForkBackend:
         self._keys = keys
         self._settings = settings
         self._parked = parked
-        self._pids = LEAST_PIDS + 2 * (calls + parked)
+        self._pids = LEAST_PIDS + 2 * (calls + (PARKED_MOST if parked is None else parked))
         self._lock = threading.Lock()
         self._template: _Started | None = None
         self._closed = False
@@ -78,6 +80,7 @@ class ForkBackend:
 
     def start(self, job: bytes, keys: Mapping[str, Any], watch: bool) -> _brig.Run:
         template = self._get()
+        template.count(keys)
         try:
             return template.host.start(template.spec_of(keys), job, watch)
         except BrigSystemError:
@@ -90,6 +93,7 @@ class ForkBackend:
         template = self._template
         if template is None or template.run._over:
             template = self._get()
+        template.count(keys)
         try:
             return template.host.call(template.spec_of(keys), job)
         except BrigSystemError:
@@ -127,12 +131,15 @@ class ForkBackend:
             return self._template
 
     def _start_template(self) -> _Started:
-        """Start without a timeout and with the default memory limit. If the operator's maxima
-        forbid that, the template runs with those: it ends when its time is over, and is started
-        again."""
+        """Start without a timeout, and with the memory limit of calls if that is more than the
+        default: a call may have less than the imports need. If the operator's maxima forbid that,
+        the template runs with those: it ends when its time is over, and is started again."""
         keys = {name: self._shown[name] for name in (*OF_TEMPLATE, "env") if name in self._shown}
         keys.update(output="1M", on_output_limit="truncate", channel=True)
-        own = {"timeout": "unlimited", "pids": self._pids}
+        own: dict[str, Any] = {"timeout": "unlimited", "pids": self._pids}
+        memory = self._keys.get("memory")
+        if memory is not None and _is_more_than_default("memory", memory):
+            own["memory"] = memory
         try:
             raw, template = self._run({**keys, **own})
         except RefusedError as error:
@@ -154,20 +161,18 @@ class _Started:
     """A running template, and the specs of its calls."""
 
     def __init__(
-        self, raw: _brig.Run, template: _brig.Template, keys: Mapping[str, Any], parked: int
+        self, raw: _brig.Run, template: _brig.Template, keys: Mapping[str, Any], parked: int | None
     ) -> None:
         self._template = template
         self.host = get_host()
         self.run = Run(raw)
         step_in_thread(self.run)
         self._specs: dict[int, tuple[Mapping[str, Any], _brig.Spec]] = {}
-        self._parked: _brig.Spec | None = None
+        self._keys = keys
+        self._parked: Parked | None = None
         try:
             self._wait_until_ready()
-            if parked:
-                spec = self.spec_of(keys)
-                get_host().warm(spec, parked)
-                self._parked = spec
+            self._parked = Parked(self.host, self.spec_of(keys), parked)
         except BaseException:
             self.close()
             raise
@@ -199,6 +204,11 @@ class _Started:
             self._specs[id(keys)] = (keys, spec)
         return spec
 
+    def count(self, keys: Mapping[str, Any]) -> None:
+        """Count a call; those with other keywords are not forked ahead."""
+        if keys is self._keys and self._parked is not None:
+            self._parked.count()
+
     def lives(self, patience: float = 0) -> bool:
         """False if the template has ended, or ends within `patience` seconds."""
         if not patience:
@@ -219,10 +229,15 @@ class _Started:
 
     def close(self) -> None:
         if self._parked is not None:
-            get_host().warm(self._parked, 0)
+            self._parked.close()
         self.run.cancel("the template is closed")
         self.run.cancel()  # kill it at once: it has nothing to save
         self.run.close()
+
+
+def _is_more_than_default(name: str, value: object) -> bool:
+    default = KEYS[name].default
+    return default is not None and make_spec(NAME, {name: value}, None, True).lower(name, default)
 
 
 def _refusal(result: Result) -> str | None:

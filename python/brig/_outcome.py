@@ -101,6 +101,11 @@ def outcome_of(
 
     if result.status == "error":
         return failed("template", result.notes or "its end is not known")
+    # A call ends with its answer, which call() does not wait longer for; the end of the process
+    # after it is in the result. Limits are different: brig itself ended the call.
+    answered = result.status in ("exited", "signaled") and _is_success(envelope, result)
+    if answered:
+        return _read(envelope, result, failed)
     if result.status == "signaled":
         return failed("signal", result.notes or f"killed by signal {result.signal}")
     if result.status != "exited":
@@ -131,6 +136,14 @@ def value_of(
         return False, None
 
 
+def _is_success(envelope: Any, result: Result) -> bool:
+    return (
+        result.output_error is None
+        and isinstance(envelope, dict)
+        and envelope.get("status") == "success"
+    )
+
+
 def _silent(result: Result) -> tuple[Kind, str]:
     words = result.stderr_text.strip()[-500:]
     last = f"; its last words on stderr: {words}" if words else ""
@@ -148,9 +161,6 @@ def _read(
         return failed("bad_result", "the guest sent something that is not the result of a function")
     if envelope["status"] == "error":
         return _read_error(envelope, failed)
-    if result.exit_code != 0:
-        text = f"the process exited with {result.exit_code} after it had sent its result"
-        return failed("exited", text)
     try:
         return Outcome(ok=True, value=decode(envelope.get("output")), result=result)
     except UnknownType as error:

@@ -30,7 +30,7 @@ from ._interpreter import PACKAGE, Interpreter
 from ._keys import KEYS, entries_of
 from ._loop import in_thread, in_trio
 from ._outcome import Outcome, not_started, outcome_of, value_of
-from ._pool import PlacedRun, Pool
+from ._pool import PlacedRun, Pool, whole
 from ._result import Result, make_result
 from ._signature import A, AsyncFunction, P, R, typed_method
 from ._spec import make_spec
@@ -72,7 +72,7 @@ def _make_backend(
     interpreter: Interpreter,
     preload: tuple[str, ...],
     keys: Mapping[str, Any],
-    parked: int,
+    parked: int | None,
     calls: int,
 ) -> ForkBackend:
     shown = dict(keys)
@@ -138,11 +138,12 @@ class Template(AsyncClosing):
         list(template.map(function, range(10)))
 
     The keywords are those of brig.run(), and apply to each call. The modules of `preload` are
-    imported once. At most `max_concurrent` calls run in parallel, further ones wait in order, and
-    `parked` calls are forked ahead. `paths` are the directories from which the guest may import,
-    besides the interpreter's own; by default those of sys.path. `types` are classes that values may
-    have, in addition to those of modules that are loaded here (docs/VALUES.md). Secrets in values and output are
-    not hidden unless redact=True.
+    imported once. At most `max_concurrent` calls run in parallel, and further ones wait in order.
+    `parked` calls are forked ahead: as many as their rate needs, from 1 to 8, or a fixed number.
+    `paths` are the directories from which the guest may import, besides the interpreter's own; by
+    default those of sys.path. `types` are classes that values may have, in addition to those of
+    modules that are loaded here (docs/VALUES.md). Secrets in values and output are not hidden unless
+    redact=True.
     """
 
     @typed_method(_keywords.template)
@@ -151,7 +152,7 @@ class Template(AsyncClosing):
         preload: Iterable[str] = (),
         *,
         max_concurrent: int = 4,
-        parked: int = 1,
+        parked: int | Literal["auto"] = "auto",
         paths: Iterable[str | os.PathLike[str]] | None = None,
         types: Iterable[type] = (),
         **keys: Any,
@@ -160,13 +161,14 @@ class Template(AsyncClosing):
         self._parent: Template | None = None
         self._types = _classes(types)
         names = _module_names(preload)
+        ahead = None if parked == "auto" else whole("parked", parked, 0)
         check_keys(keys)
         self._keys = keys
         self._pool = Pool(max_concurrent)
         self._interpreter = Interpreter(paths)
         self._names = Names(self._interpreter)
         self._backend: Backend = _make_backend(
-            self._interpreter, names, keys, parked, max_concurrent
+            self._interpreter, names, keys, ahead, max_concurrent
         )
         self._closed = False
 

@@ -32,7 +32,7 @@ from ._spec import make_spec
 from ._template import Template, check_limits
 from ._tool_build import BadArgument, build, needs_conversion
 from ._tool_doc import parameters_of
-from ._tool_schema import fault_of, hints_of, schema_of
+from ._tool_schema import fault_of, fitted, hints_of, schema_of
 from ._tool_strict import relaxed, strict_of
 from ._tool_types import Schema
 from ._tool_watch import ToolEvent, Watch
@@ -295,7 +295,10 @@ class _Call:
             return f"{self.name}: arguments: {type(arguments).__name__} is not an object"
         schema = self.tool.input_schema
         self.arguments = relaxed(schema, self.arguments, schema)
-        fault = fault_of(schema, self.arguments, "", schema) or self._convert(self.tool)
+        fault = fault_of(schema, self.arguments, "", schema)
+        if fault is None:
+            self.arguments = fitted(schema, self.arguments, schema)
+            fault = self._convert(self.tool)
         return f"{self.name}: arguments: {fault}" if fault else None
 
     def _convert(self, tool: Tool) -> str | None:

@@ -8,10 +8,12 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import brig
 import pytest
+from brig import _parked
 
 from conftest import system
 
@@ -175,6 +177,67 @@ def test_a_preload_that_takes_too_much_memory(tmp_path, guest, monkeypatch):
     (tmp_path / "hungry.py").write_text("memory = bytearray(3 << 30)\n")
     with pytest.raises(brig.RefusedError, match="memory|MemoryError"):
         brig.Template(preload=["hungry"], paths=[tmp_path], **guest)
+
+
+def test_review_p4_memory_is_for_the_template_too(tmp_path, guest):
+    """More than the default, if calls have more; not less, since a call may have less than the imports need."""
+    (tmp_path / "filled.py").write_text("memory = bytes(200 << 20)\nlimit = 7\n")
+    with brig.Template(preload=["filled"], paths=[tmp_path], memory="64M", **guest) as template:
+        assert template._backend._template.run._raw.fileno() >= 0 and template.call(abs, -1) == 1
+    for memory, limit in (("3G", 3 << 30), ("64M", 2 << 30), (None, 2 << 30), ("unlimited", None)):
+        with brig.Template(memory=memory, **guest) as template:
+            run = template._backend._template.run
+        assert run.wait(10).limits.memory_bytes == limit
+
+
+def test_review_p4_mapping_of_shown_directories(tmp_path, guest):
+    with brig.Template(rw={tmp_path: "/shown"}, **guest) as template:
+        template.call(lambda: open("/shown/new", "w").close())
+    assert (tmp_path / "new").exists()
+
+
+def test_review_p4_bad_number_of_calls_ahead():
+    with pytest.raises(ValueError, match="^parked: -1 is less than 0$"):
+        brig.Template(parked=-1)
+    with pytest.raises(TypeError, match="^parked: str is not an int$"):
+        brig.Template(parked="many")
+
+
+@pytest.mark.parametrize("end", [lambda: os._exit(5), lambda: os.kill(os.getpid(), 9)], ids=["exit", "kill"])
+def test_review_p4_an_answer_counts_whatever_the_process_does_next(template, end):
+    """call() does not wait for the end, so try_call() judges by the same: the answer."""
+    def answer():
+        os.sched_yield = end  # is called after the answer was sent
+        return "answer"
+    outcome = template.try_call(answer)
+    assert outcome.ok and outcome.value == template.call(answer) == "answer"
+    assert (outcome.result.exit_code, outcome.result.signal) in ((5, None), (None, 9))
+    with template.start(answer) as call:
+        assert call.value() == "answer"
+
+    def fail():
+        os.sched_yield = end
+        raise KeyError("x")
+    assert template.try_call(fail).kind in ("raised", "signal")
+
+
+def test_calls_ahead_follow_the_rate_of_calls(guest, monkeypatch):
+    monkeypatch.setattr(_parked, "RENEWAL", 30)  # one call in a few seconds would be enough for all of them
+    monkeypatch.setattr(_parked, "QUIET", 0.2)
+    with brig.Template(timeout=50, **guest) as template:
+        parked = template._backend._template._parked
+        assert parked.number == 1
+        threads = [threading.Thread(target=lambda: [template.call(abs, -1) for _ in range(8)]) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        assert system.wait_until(lambda: parked.number == _parked.PARKED_MOST, 30)
+        for thread in threads:
+            thread.join()
+        assert system.wait_until(lambda: parked.number == 1, 30)  # no calls any more
+        assert system.wait_until(lambda: parked._host.warm_ready(parked._spec) == 1, 30)
+    with brig.Template(timeout=50, parked=2, **guest) as template:
+        assert [template.call(abs, -n) for n in range(20)] == list(range(20))
+        assert template._backend._template._parked.number == 2
 
 
 def test_calls_ahead_are_taken_and_renewed(guest):

@@ -24,6 +24,18 @@ def host(guest):
         yield made
 
 
+def test_review_p4_whole_numbers_of_json(guest):
+    """JSON Schema's integer is any number without a fraction; the function gets an int."""
+    def kinds(a: int, b: float, c: int | float, d: list[int], e: dict[str, int], f: int | None = None):
+        return [repr(value) for value in (a, b, c, d, e, f)]
+    with brig.ToolHost([kinds], timeout=30 * system.SLOW, **guest) as host:
+        good = {"a": 1.0, "b": 1.0, "c": 2.0, "d": [3.0, 4], "e": {"x": 5.0}, "f": 1e3}
+        answer = host.call("kinds", good)
+        assert answer.output == ["1", "1.0", "2.0", "[3, 4]", "{'x': 5}", "1000"], answer
+        for bad in (1.5, float("nan"), float("inf"), True):
+            assert host.call("kinds", {**good, "a": bad}).denied
+
+
 # ---- what there is ----
 
 
