@@ -56,6 +56,7 @@ class ColdTemplate(Template):
         *,
         max_concurrent: int = 4,
         paths: Iterable[str | PathLike[str]] | None = None,
+        types: Iterable[type] = (),
         **keys: Any,
     ) -> None:
         for name in ("preload", "parked"):
@@ -63,6 +64,7 @@ class ColdTemplate(Template):
                 raise TypeError(f"{name!r} is for a template; leave it out, or cold=True")
         self._closed = True  # until it is complete
         self._parent = None
+        self._types = classes_of(types)
         check_keys(keys)
         self._keys = keys
         self._pool = Pool(max_concurrent)

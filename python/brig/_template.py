@@ -159,7 +159,7 @@ class Template(AsyncClosing):
     ) -> None:
         self._closed = True  # until it is complete
         self._parent: Template | None = None
-        self._types = _classes(types)
+        self._types = classes_of(types)
         names = _module_names(preload)
         ahead = None if parked == "auto" else whole("parked", parked, 0)
         check_keys(keys)
@@ -486,7 +486,7 @@ def _end_all(calls: list[Call]) -> None:
         call.close()
 
 
-def _classes(types: Iterable[type]) -> tuple[type, ...]:
+def classes_of(types: Iterable[type]) -> tuple[type, ...]:
     classes = tuple(types)
     for one in classes:
         if not isinstance(one, type):

@@ -30,7 +30,7 @@ from ._result import Result
 from ._signature import typed_decorator, typed_method
 from ._spec import make_spec
 from ._template import Template, check_limits
-from ._tool_build import BadArgument, build, needs_conversion
+from ._tool_build import BadArgument, build, contains_made, needs_conversion
 from ._tool_doc import parameters_of
 from ._tool_schema import fault_of, fitted, hints_of, schema_of
 from ._tool_strict import relaxed, strict_of
@@ -293,13 +293,20 @@ class _Call:
             return f"unknown tool: {self.name}"
         if arguments is not None and not isinstance(arguments, Mapping):
             return f"{self.name}: arguments: {type(arguments).__name__} is not an object"
-        schema = self.tool.input_schema
-        self.arguments = relaxed(schema, self.arguments, schema)
+        try:
+            fault = self._check(self.tool.input_schema) or self._convert(self.tool)
+        except RecursionError:
+            fault = "are nested too deeply"
+        return f"{self.name}: arguments: {fault}" if fault else None
+
+    def _check(self, schema: Schema) -> str | None:
         fault = fault_of(schema, self.arguments, "", schema)
+        if fault:  # unless they have the strict form
+            self.arguments = relaxed(schema, self.arguments, schema)
+            fault = fault_of(schema, self.arguments, "", schema)
         if fault is None:
             self.arguments = fitted(schema, self.arguments, schema)
-            fault = self._convert(self.tool)
-        return f"{self.name}: arguments: {fault}" if fault else None
+        return fault
 
     def _convert(self, tool: Tool) -> str | None:
         """Convert the arguments to their types; returns the fault of one that cannot be."""
@@ -314,7 +321,7 @@ class _Call:
     def job(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
         """The function to call, with its arguments."""
         assert self.tool is not None
-        if self.tool.types:
+        if contains_made(self.arguments):
             return call_tool, (self.tool.fn, self.arguments), {}
         return self.tool.fn, (), self.arguments
 

@@ -23,6 +23,7 @@ from ._tool_types import (
     Schemas,
     bare,
     fields_of,
+    is_alias,
     is_enum,
     is_model,
     is_record,
@@ -31,17 +32,23 @@ from ._tool_types import (
 )
 
 
+SCALARS = (int, float, set, frozenset, tuple)
+"""Types that are made of their form in JSON by a call. A whole number may come as 1.0."""
+
+
 class BadArgument(Exception):
     """An argument that cannot be converted, with its place."""
 
 
 def needs_conversion(hint: Any) -> bool:
-    """True if a value of this type differs from its form in JSON."""
+    """True if a value of this type may differ from its form in JSON."""
+    if is_alias(hint):  # it may contain itself
+        return True
     hint = bare(hint)
-    if is_enum(hint) or is_record(hint) or hint in (int, float, set, frozenset, tuple):
-        return hint not in (int, float)
+    if is_enum(hint) or is_record(hint):
+        return True
     try:
-        if hint in TEXTS:
+        if hint in TEXTS or hint in SCALARS:
             return True
     except TypeError:  # not hashable
         return False
@@ -53,6 +60,15 @@ def needs_conversion(hint: Any) -> bool:
     return origin in (*LISTS, *MAPPINGS, *UNIONS) and any(map(needs_conversion, parts))
 
 
+def contains_made(value: Any) -> bool:
+    """True if something has to be made in the guest."""
+    if isinstance(value, dict):
+        return any(map(contains_made, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(contains_made, value))
+    return isinstance(value, Made)
+
+
 def build(hint: Any, value: Any, where: str) -> Any:
     """A value converted to a type; BadArgument if it cannot be."""
     hint = bare(hint)
@@ -60,12 +76,15 @@ def build(hint: Any, value: Any, where: str) -> Any:
         return names_of(list(hint)).get(value, value)
     if is_record(hint):
         return _record(hint, value, where)
-    if hint in (set, frozenset, tuple):
-        return hint(value)
-    if hint is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if hint in TEXTS:
-        return _text(hint, value, where)
+    try:
+        if hint in SCALARS:
+            return hint(value)
+        if hint in TEXTS:
+            return _text(hint, value, where)
+    except TypeError:  # not hashable
+        return value
+    except OverflowError:
+        raise BadArgument(f"{where}: {value!r:.40} is no {hint.__name__}") from None
     return _generic(typing.get_origin(hint), typing.get_args(hint), value, where)
 
 
@@ -77,6 +96,8 @@ def _text(hint: Any, value: Any, where: str) -> Any:
 
 
 def _generic(origin: Any, parts: tuple[Any, ...], value: Any, where: str) -> Any:
+    if not parts:  # typing.List, for example
+        return value
     if origin is typing.Literal:
         return next((part for part in parts if json_of(part) == value), value)
     if origin in UNIONS:
@@ -88,14 +109,40 @@ def _generic(origin: Any, parts: tuple[Any, ...], value: Any, where: str) -> Any
         return kind(build(parts[0], one, f"{where}/{i}") for i, one in enumerate(value))
     if origin is tuple:
         kinds = parts[:1] * len(value) if parts[1:] == (...,) else parts
-        return tuple(build(kind, one, f"{where}/{i}") for i, (kind, one) in enumerate(zip(kinds, value)))
+        pairs = enumerate(zip(kinds, value))
+        return tuple(build(kind, one, f"{where}/{i}") for i, (kind, one) in pairs)
     if origin in MAPPINGS:
-        return {name: build(parts[1], one, f"{where}/{name}") for name, one in value.items()}
+        return {
+            _key(parts[0], name, where): build(parts[1], one, f"{where}/{name}")
+            for name, one in value.items()
+        }
     return value
+
+
+def _key(hint: Any, name: str, where: str) -> Any:
+    """The key of a mapping. In JSON it is always a text."""
+    hint = bare(hint)
+    if is_enum(hint):
+        members = {str(text): member for text, member in names_of(list(hint)).items()}
+        if name in members:
+            return members[name]
+    elif hint not in (int, float) and hint not in TEXTS:
+        return name
+    else:
+        try:
+            return hint(name) if hint in (int, float) else TEXTS[hint][1](name)
+        except (ValueError, ArithmeticError):
+            pass
+    raise BadArgument(f"{where}: {name!r:.40} is no {hint.__name__}")
 
 
 def _union(parts: tuple[Any, ...], value: Any, where: str) -> Any:
     """By the first member whose schema the value follows and that can be made of it."""
+    others = [part for part in parts if part is not type(None)]
+    if value is None and len(others) < len(parts):
+        return None
+    if len(others) == 1:  # Optional: the value was checked already
+        return build(others[0], value, where)
     fault: BadArgument | None = None
     for part in parts:
         schemas = Schemas()
@@ -112,7 +159,8 @@ def _union(parts: tuple[Any, ...], value: Any, where: str) -> Any:
 
 def _record(hint: Any, value: Mapping[str, Any], where: str) -> Any:
     if is_model(hint):
-        return Made(hint, "model_validate" if hasattr(hint, "model_validate") else "parse_obj", value)
+        is_new = hasattr(hint, "model_validate")
+        return Made(hint, "model_validate" if is_new else "parse_obj", value)
     hints = fields_of(hint)
     built = {
         name: build(hints[name][0], one, f"{where}/{name}") if name in hints else one

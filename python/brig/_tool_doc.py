@@ -11,12 +11,15 @@ _SECTIONS = ("args", "arguments", "parameters", "params", "keyword args", "keywo
              "other parameters", "attributes")  # fmt: skip
 
 # name: text; name (type): text
-_GOOGLE = re.compile(r"(?P<names>\*{0,2}\w+)\s*(?:\([^)]*(?:\([^)]*\)[^)]*)*\))?\s*:(?:\s+|$)(?P<text>.*)")
+_GOOGLE = re.compile(
+    r"(?P<names>\*{0,2}\w+)\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*:(?:\s+|$)(?P<text>.*)"
+)
 # name : type; name1, name2 : type; name
 _NUMPY = re.compile(r"(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
 # :param type name: text
 _SPHINX = re.compile(
-    r"[:@](?:param|parameter|arg|argument|key|keyword|kwarg)\s+(?:[^:]*\s)?(?P<names>\*{0,2}\w+)\s*:\s*(?P<text>.*)"
+    r"[:@](?:param|parameter|arg|argument|key|keyword|kwarg)\s+(?:[^:]*\s)?"
+    r"(?P<names>\*{0,2}\w+)\s*:\s*(?P<text>.*)"
 )
 _SPHINX_TYPE = re.compile(r"[:@](?:type|vartype)\s+\w+\s*:.*")
 _UNDERLINE = re.compile(r"-{3,}|={3,}")

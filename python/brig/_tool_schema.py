@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """JSON Schema of a function's parameters, from its signature and annotations; and a check by it.
 
-_tool_types.py has the schemas of types. Annotations without a form in JSON are not checked: the schema
-does not restrict them.
+_tool_types.py has the schemas of types. Annotations without a form in JSON are not checked: the
+schema does not restrict them.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function as types, with what Annotated says. One with names that do not
-    exist, or exist only for type checkers, is left out."""
+    """The annotations of a function as types, with the metadata of Annotated. One with names that
+    do not exist, or exist only for type checkers, is left out."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except Exception:
@@ -172,8 +172,10 @@ _CONSTRAINTS: tuple[tuple[str, tuple[str, ...], Callable[[Any, Any], object], st
 def _fault_of_constraints(schema: Schema, value: Any, where: str) -> str | None:
     for keyword, kinds, is_valid, words in _CONSTRAINTS:
         if keyword in schema and schema.get("type") in kinds:
-            if not is_valid(value, schema[keyword]):
-                return f"{where}: {value!r:.40} {words.format(schema[keyword])}"
+            limit = schema[keyword]
+            if not is_valid(value, limit):
+                shown = int(limit) if isinstance(limit, float) and limit.is_integer() else limit
+                return f"{where}: {value!r:.40} {words.format(shown)}"
     return None
 
 

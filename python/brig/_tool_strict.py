@@ -10,6 +10,7 @@ turns arguments of this form back; those of the other form remain as they are.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ._errors import UsageError
@@ -20,8 +21,8 @@ NULL: Schema = {"type": "null"}
 
 # Keywords that remain.
 _KEPT = frozenset((
-    "type", "description", "enum", "pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum",
-    "exclusiveMaximum", "minItems", "maxItems",
+    "type", "description", "enum", "pattern", "multipleOf", "minimum", "maximum",
+    "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems",
 ))  # fmt: skip
 _FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
@@ -97,7 +98,7 @@ def _strict_member(schema: Schema, required: bool, root: Schema, where: str) -> 
     if fault_of(schema, None, "", root) is not None:  # null is no value of its own
         text = made.pop("description", "")
         made = {"anyOf": [*made["anyOf"], NULL] if set(made) == {"anyOf"} else [made, NULL]}
-        shown = f", {schema['default']!r}" if "default" in schema else ""
+        shown = f", {json.dumps(schema['default'])}" if "default" in schema else ""
         made["description"] = f"{text} (null: the default{shown})".strip()
     return made
 

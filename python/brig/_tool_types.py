@@ -19,7 +19,7 @@ import sys
 import types
 import typing
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ._tool_doc import parameters_of
@@ -105,14 +105,22 @@ def _raw(member: enum.Enum) -> Any:
 
 
 def bare(hint: Any, wrappers: tuple[Any, ...] = (typing.Annotated, *WRAPPERS)) -> Any:
-    """A type without Annotated, Required and the like, and the type of a NewType."""
+    """A type without Annotated, Required and the like, and the type that a NewType or a `type`
+    statement names."""
     while True:
         if typing.get_origin(hint) in wrappers:
             hint = typing.get_args(hint)[0]
         elif hasattr(hint, "__supertype__"):
             hint = hint.__supertype__
+        elif is_alias(hint) and typing.Annotated in wrappers:
+            hint = hint.__value__
         else:
             return hint
+
+
+def is_alias(hint: Any) -> bool:
+    """True for the name of a `type` statement, which may contain itself."""
+    return type(hint).__name__ == "TypeAliasType"
 
 
 def fields_of(record: Any) -> dict[str, tuple[Any, bool, Any]]:
@@ -166,6 +174,8 @@ class Schemas:
         if typing.get_origin(hint) is typing.Annotated:
             kind, *more = typing.get_args(hint)
             return _constrained(self.of(kind), more)
+        if is_alias(hint):
+            return self._named(hint, lambda alias: self.of(alias.__value__))
         try:
             if hint in PLAIN:
                 return {"type": PLAIN[hint]}
@@ -177,7 +187,7 @@ class Schemas:
         if is_enum(hint):
             return _choices(list(names_of(list(hint))))
         if is_record(hint):
-            return self._record(hint)
+            return self._named(hint, self._model if is_model(hint) else self._object)
         return self._generic(typing.get_origin(hint), typing.get_args(hint))
 
     def _generic(self, origin: Any, parts: tuple[Any, ...]) -> Schema:
@@ -187,6 +197,9 @@ class Schemas:
             return {"enum": values} if plain else {}
         if origin in UNIONS:
             return {"anyOf": [self.of(part) for part in parts]}
+        if not parts:  # typing.List, for example
+            kinds = {"array": (*LISTS, *SETS, tuple), "object": MAPPINGS}
+            return next(({"type": kind} for kind, all in kinds.items() if origin in all), {})
         if origin in LISTS:
             return {"type": "array", "items": self.of(parts[0])}
         if origin in SETS:
@@ -210,13 +223,13 @@ class Schemas:
 
     # ---- classes ----
 
-    def _record(self, record: Any) -> Schema:
+    def _named(self, record: Any, make: Callable[[Any], Schema]) -> Schema:
         name = self._open.get(record)
         if name is not None:
             self._repeated.add(record)
             return {"$ref": f"#/$defs/{name}"}
         self._open[record] = name = self._free_name(record.__name__)
-        schema = self._model(record) if is_model(record) else self._object(record)
+        schema = make(record)
         del self._open[record]
         if record not in self._repeated:
             return schema
@@ -250,7 +263,10 @@ class Schemas:
     def _model(self, model: Any) -> Schema:
         """The schema that pydantic makes, with its definitions among ours."""
         make = getattr(model, "model_json_schema", None) or model.schema
-        schema: Schema = dict(make())  # pydantic 1 keeps its own
+        try:
+            schema: Schema = dict(make())  # pydantic 1 keeps its own
+        except Exception:  # a field without a form in JSON
+            return {"type": "object"}
         inner = {**schema.pop("$defs", {}), **schema.pop("definitions", {})}
         names = {f"#/{key}/{name}": self._name_for(name, one)
                  for name, one in inner.items() for key in ("$defs", "definitions")}  # fmt: skip
@@ -273,6 +289,10 @@ def _constrained(schema: Schema, metadata: Iterable[Any]) -> Schema:
             schema["description"] = text
         if not isinstance(item, (str, type)):
             _add_constraints(schema, item)
+            if "anyOf" in schema:  # Optional, for example
+                schema["anyOf"] = [dict(one) for one in schema["anyOf"]]
+                for one in schema["anyOf"]:
+                    _add_constraints(one, item)
     return schema
 
 

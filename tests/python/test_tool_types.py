@@ -40,6 +40,11 @@ VALUES = [
     ("a_tuple", [1, "red"], (1, Color.RED)),
     ("a_long_tuple", [1, 2, 3], (1, 2, 3)),
     ("a_mapping", {"here": {"x": 1, "y": 2}}, {"here": Point(1, 2)}),
+    ("a_keyed_mapping", {"3": "red"}, {3: Color.RED}),
+    ("a_limited_option", None, None),
+    ("a_limited_option", 2, 2),
+    ("a_number", 2, 2.0),
+    ("an_int", 3, 3),
     ("a_dataclass", {"x": 1}, Point(1)),
     ("a_nested_dataclass", {"points": [{"x": 1}], "color": "blue", "kinds": [1]}, Line([Point(1)], Color.BLUE, {Level.LOW})),
     ("a_tree", TREE, Tree(1, [Tree(2, [Tree(3)])])),
@@ -65,6 +70,8 @@ FAULTS = [
     ("a_nested_dataclass", {"points": [{"x": "1"}]}, "/value/points/0/x: '1' is no whole number"),
     ("a_tree", {"value": 1, "children": [{"value": "2"}]}, "/value/children/0/value: '2' is no whole number"),
     ("a_tuple", [1], "/value: [1] has fewer than 2 items"),
+    ("a_keyed_mapping", {"x": "red"}, "/value: 'x' is no int"),
+    ("a_limited_option", 1, "/value: 1 is less than 2"),
     ("a_date", "soon", "/value: 'soon' is no date"),
     ("an_annotated", 1, "/value: 1 is less than 2"),
     ("a_field", "abcd", "/value: 'abcd' has more than 3 characters"),
@@ -126,6 +133,31 @@ def test_schema_of_a_pydantic_model():
     assert set(whole["$defs"]) >= {"Cart", "Item", "Color"}
 
 
+def test_schema_of_a_model_without_one():
+    class Odd(tool_types.pydantic.BaseModel):
+        call: typing.Callable[[], int]
+
+    def work(odd: Odd, more: typing.Optional[Odd] = None): ...
+    assert make_tool(work, None, None, {}).input_schema["properties"]["odd"] == {"type": "object"}
+
+
+def test_models_of_the_same_name_have_their_own_definitions():
+    def model(kind):
+        class Inner(tool_types.pydantic.BaseModel):
+            value: kind
+
+        class Outer(tool_types.pydantic.BaseModel):
+            inner: Inner
+        return Outer
+    first, second = model(int), model(str)
+
+    def work(a: first, b: second, c: first): ...
+    whole = make_tool(work, None, None, {}).input_schema
+    refs = [whole["properties"][name]["properties"]["inner"]["$ref"] for name in "abc"]
+    assert refs == ["#/$defs/Inner", "#/$defs/Inner_", "#/$defs/Inner"]
+    assert [whole["$defs"][name]["properties"]["value"]["type"] for name in ("Inner", "Inner_")] == ["integer", "string"]
+
+
 # ---- values ----
 
 
@@ -167,6 +199,21 @@ def test_classes_of_the_program_itself():
     with brig.ToolHost([keep], timeout=30 * system.SLOW) as host:
         answer = host.call("keep", {"note": {"text": "x", "mood": "good"}})
         assert (answer.error, answer.output) == (None, "x GOOD Note None")
+
+
+def test_types_without_parameters_and_names_that_do_not_exist(host):
+    def bare(a: typing.List, b: typing.Dict, c: typing.Tuple, d: tuple, e: "Missing", f: "Color" = Color.RED): ...  # noqa: F821
+    found = make_tool(bare, None, None, {}).input_schema["properties"]
+    assert [found[name] for name in "abcd"] == [{"type": "array"}, {"type": "object"}, {"type": "array"}, {"type": "array"}]
+    assert found["e"] == {} and found["f"] == {"type": "string", "enum": ["red", "blue"], "default": "red"}
+
+
+def test_arguments_that_are_nested_too_deeply_start_nothing(host):
+    tree = {"value": 1}
+    for _ in range(5000):
+        tree = {"value": 1, "children": [tree]}
+    answer = host.call("a_tree", {"value": tree})
+    assert answer.denied and answer.error == "a_tree: arguments: are nested too deeply"
 
 
 # ---- docstrings ----
@@ -381,7 +428,8 @@ def shown(value):
     if isinstance(value, brig._guest.Made):
         return (value.kind, value.method, shown(value.values))
     if isinstance(value, dict):
-        return {name: shown(one) for name, one in value.items()}
+        # null may be the default itself, as in an Optional of pydantic 2
+        return {name: shown(one) for name, one in value.items() if one is not None}
     if isinstance(value, (list, tuple)):
         return [type(value), *map(shown, value)]
     return show(value)

@@ -3,6 +3,8 @@
 
 A checker has to object to each line with the comment "# wrong", and to no other.
 """
+import dataclasses
+import functools
 import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
@@ -71,6 +73,14 @@ class Sub(brig.Template):
     pass
 
 
+@dataclasses.dataclass
+class Point:
+    x: int
+
+    def plus(self, more: int) -> int:
+        return self.x + more
+
+
 template = brig.Template(["json"], max_concurrent=3, paths=["/a", Path("/b")], memory="1G", timeout=3)
 assert_type(template, brig.Template)
 brig.Template(preload=3)  # wrong
@@ -88,6 +98,11 @@ assert_type(template.call(len, [1, 2]), int)
 assert_type(template.call(os.path.exists, "/"), bool)
 assert_type(template.call(lambda: 3), int)
 template.call(lambda x: x + 1, 3)
+assert_type(template.call(functools.partial(work, 3), z="a"), float)
+assert_type(template.call(Point, 3), Point)
+assert_type(template.call(Point(3).plus, 3), int)
+template.call(Point, "3")  # wrong
+template.call(Point(3).plus, "3")  # wrong
 unknown: Callable[..., Any] = len
 template.call(unknown, 3, z=4)
 template.call(work, "wrong", z=3)  # wrong
