@@ -14,7 +14,7 @@ from ._host import get_host
 from ._interpreter import ONCE, Interpreter
 from ._pool import Pool
 from ._spec import make_spec
-from ._template import Template, check_keys, guest_settings, show_interpreter
+from ._template import Template, check_keys, classes_of, guest_settings, show_interpreter
 
 
 class ColdBackend:
