@@ -316,6 +316,16 @@ BRIG_API int brig_run_pid(const struct brig_run *run);
  * thread. */
 BRIG_API const char *brig_run_answer(struct brig_run *run, size_t *len);
 
+/* The memory file of a call of a template: large parts of its result, to which its JSON may refer.
+ * A call that has a result channel may write to the file (brig_template.h); nothing in it counts
+ * until the guest has sealed it, and nobody can change it from then on. For use after
+ * brig_run_answer() or the end of the run.
+ *
+ * Returns a file descriptor, which belongs to the run, and sets *size to at most the limit
+ * "result_size". Returns -ENOENT if the run has no such file or it is empty, -EPERM if the guest
+ * has not sealed it, and -EFBIG if it is larger. */
+BRIG_API int brig_run_memory(const struct brig_run *run, uint64_t *size);
+
 /* Hints: facts that brig is certain of and that the caller may not know, as sentences; a
  * NULL-terminated array. After brig_start(), the hints that matter no matter how the command ends;
  * when the run is over, the hints of the result, which begin with the former. Owned by the run,

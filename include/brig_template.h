@@ -34,7 +34,9 @@ struct brig_template_job {
 /* Report that the template is ready, and serve its calls.
  *
  * Returns 0 in a fork that has its job. There, file descriptor 0 is stdin, 1 and 2 are stdout and
- * stderr, and 3 is the result channel if the call has one (BRIG_RESULT_FD); no other is open.
+ * stderr. If the call has a result channel (BRIG_RESULT_FD), it is 3, and 4 is an empty memory file
+ * for large parts of the result, which the caller gets if the fork seals it against writing,
+ * growing and shrinking before it sends its answer (brig_run_memory()). No other is open.
  *
  * Returns -errno in the template: -EBUSY if it has more than one thread, -ENOTSUP if it has memory
  * that its forks would share (MAP_SHARED and writable), -ECONNRESET if the supervisor has closed

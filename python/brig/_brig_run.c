@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Run: stepping, waiting, cancelling, and its result. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -490,6 +491,35 @@ static PyObject *run_result(PyObject *object, PyObject *unused)
                          take_bytes(&outcome.err), take_bytes(&outcome.sent), outcome.exit_code);
 }
 
+PyDoc_STRVAR(memory_doc, "memory() -> (fd, size) | None: the memory file of a call, and None if "
+                         "there is nothing in it. The caller closes the descriptor. OSError with "
+                         "EPERM if the guest has not sealed it, EFBIG if it is too large.");
+
+static PyObject *run_memory(PyObject *object, PyObject *unused)
+{
+    struct run *self = (struct run *)object;
+    uint64_t size = 0;
+    int fd = -ENOENT;
+    if (!is_ours(self))
+        return NULL;
+    PyThreadState *gil = PyEval_SaveThread();
+    pthread_mutex_lock(&self->lock);
+    if (self->run)
+        fd = brig_run_memory(self->run, &size);
+    if (fd >= 0) {
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        fd = copy < 0 ? -errno : copy;
+    }
+    pthread_mutex_unlock(&self->lock);
+    PyEval_RestoreThread(gil);
+    if (fd == -ENOENT)
+        Py_RETURN_NONE;
+    errno = fd < 0 ? -fd : 0;
+    if (fd < 0)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    return Py_BuildValue("(iK)", fd, (unsigned long long)size);
+}
+
 /* ---- the type ------------------------------------------------------------------------------ */
 
 static PyMethodDef run_methods[] = {
@@ -500,6 +530,7 @@ static PyMethodDef run_methods[] = {
     {"answer", run_answer, METH_NOARGS, answer_doc},
     {"cancel", run_cancel, METH_VARARGS, cancel_doc},
     {"result", run_result, METH_NOARGS, result_doc},
+    {"memory", run_memory, METH_NOARGS, memory_doc},
     {"close", run_close, METH_NOARGS, close_doc},
     {NULL, NULL, 0, NULL},
 };

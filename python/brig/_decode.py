@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _brig
+from ._memory import NONE, BadPlace, Memory
 from ._value import ATOM_TYPES, DEPTH_MAX, TAG
 
 SAME_HASH_MAX = 100
@@ -39,7 +40,6 @@ DECIMAL = re.compile(r"-?(\d+(\.\d+)?(E[+-]\d{1,19})?|Infinity|s?NaN\d*)", re.AS
 UUID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 Reader = Callable[..., Any]
-Parts = Callable[[int, int], "bytearray | memoryview"]
 
 
 class BadValue(Exception):
@@ -78,19 +78,19 @@ class Array:
         return f"Array(dtype={self.dtype!r}, shape={self.shape!r}, {len(self.data)} bytes)"
 
 
-def decode(value: Any, types: Iterable[type] = (), parts: Parts | None = None) -> Any:
+def decode(value: Any, types: Iterable[type] = (), memory: Memory | None = None) -> Any:
     """Decode a value from json.loads(), in place; BadValue if encode() did not write it. `types`
-    are classes of the caller in addition to those of loaded modules, `parts` reads the memory file.
+    are classes of the caller in addition to those of loaded modules, `memory` has large buffers.
     """
-    return value if type(value) in ATOM_TYPES else Decoder(types, parts).decode(value, 0)
+    return value if type(value) in ATOM_TYPES else Decoder(types, memory).decode(value, 0)
 
 
 class Decoder:
     """Decodes one value."""
 
-    def __init__(self, types: Iterable[type], parts: Parts | None) -> None:
+    def __init__(self, types: Iterable[type], memory: Memory | None) -> None:
         self.types = tuple(types)
-        self.parts = parts
+        self.memory = memory
 
     def decode(self, value: Any, depth: int) -> Any:
         if depth > DEPTH_MAX:
@@ -131,10 +131,11 @@ class Decoder:
         keys = hashable([pair[0] for pair in pairs], False)
         return zip(keys, (pair[1] for pair in pairs))
 
-    def buffer(self, data: Any) -> Any:
-        """The bytes of a value, of which nobody else has the memory."""
+    def buffer(self, data: Any, make: Callable[[int], Any] | None = None) -> Any:
+        """The bytes of a value, of which nobody else has the memory. `make` gives the memory for a
+        large one; without it they are bytes."""
         if isinstance(data, list):
-            return self._part(data)
+            return self._part(data, make)
         if not isinstance(data, str):
             raise BadValue("bytes are not a text")
         try:
@@ -142,11 +143,22 @@ class Decoder:
         except (binascii.Error, ValueError) as error:
             raise BadValue(f"bytes are not base64: {error}") from None
 
-    def _part(self, place: list[Any]) -> Any:
+    def _part(self, place: list[Any], make: Callable[[int], Any] | None) -> Any:
         sound = len(place) == 2 and all(type(number) is int and number >= 0 for number in place)
-        if not sound or self.parts is None:
+        if not sound:
             raise BadValue("bytes are not at a place of the memory file")
-        return self.parts(*place)
+        if self.memory is None:
+            raise BadValue(NONE)
+        offset, length = place
+        try:
+            self.memory.check(offset, length)
+            if make is None:
+                return self.memory.read_bytes(offset, length)
+            made = make(length)
+            self.memory.read_into(made, offset)
+            return made
+        except BadPlace as error:
+            raise BadValue(str(error)) from None
 
     def expect(self, value: Any, kind: type | tuple[type, ...], depth: int) -> Any:
         """Decode a member that must be of this very type."""
@@ -227,13 +239,12 @@ def _read_str(decoder: Decoder, data: Any, depth: int) -> str:
 
 
 def _read_bytearray(decoder: Decoder, data: Any, depth: int) -> bytearray:
-    buffer = decoder.buffer(data)
+    buffer = decoder.buffer(data, bytearray)
     return buffer if type(buffer) is bytearray else bytearray(buffer)
 
 
 def _read_bytes(decoder: Decoder, data: Any, depth: int) -> bytes:
-    buffer = decoder.buffer(data)
-    return buffer if type(buffer) is bytes else bytes(buffer)
+    return bytes(decoder.buffer(data))
 
 
 def _read_memoryview(decoder: Decoder, data: Any, readonly: Any, depth: int) -> memoryview:

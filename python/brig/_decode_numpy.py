@@ -124,7 +124,7 @@ def _read_ndarray(decoder: Decoder, dtype: Any, shape: Any, data: Any, depth: in
     numpy = get_numpy("numpy.ndarray")
     try:
         made = _Dtypes(numpy).make(dtype, 0)
-        raw = decoder.buffer(data)
+        raw = decoder.buffer(data, lambda size: numpy.empty(size, "u1"))
         _check_size(made.itemsize, lengths(shape), len(raw))
         raw = bytearray(raw) if type(raw) is bytes else raw  # an array can be written to
         flat = numpy.frombuffer(raw, made) if len(raw) else numpy.empty(lengths(shape), made)

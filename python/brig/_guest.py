@@ -52,6 +52,9 @@ CUT = " ..."
 
 CALCULATION_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
+MEMORY, SEAL_EXEC = 4, 0x20
+"""The descriptor of the memory file, and the seal that it may have from the beginning."""
+
 RAISED, SENT_NOTHING = 1, 70
 
 REHEARSALS = 20
@@ -296,7 +299,48 @@ def _flush() -> None:
 
 
 def _success(value: Any) -> bytes:
-    return plain_answer(SUCCESS, value) or _frame((SUCCESS + _value.encode(value) + "}").encode())
+    plain = plain_answer(SUCCESS, value)
+    if plain is not None:
+        return plain
+    memory = _Memory()
+    text = SUCCESS + _value.encode(value, memory.write) + "}"
+    memory.seal()
+    return _frame(text.encode())
+
+
+class _Memory:
+    """The memory file of the call (brig_template.h): takes large buffers of its value."""
+
+    def __init__(self) -> None:
+        self._size = -1  # until it is looked for
+
+    def write(self, buffer: memoryview) -> int:
+        """Returns the offset, or -1 if there is no such file."""
+        if self._size < 0:
+            self._size = 0 if self._is_there() else -2
+        if self._size < 0 or not buffer.contiguous:
+            return -1
+        view, place = buffer.cast("B"), self._size
+        while self._size < place + view.nbytes:
+            self._size += os.write(MEMORY, view[self._size - place :])
+        return place
+
+    def seal(self) -> None:
+        """From here on nobody can change it: the caller relies on that."""
+        if self._size > 0:
+            import fcntl
+
+            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+            fcntl.fcntl(MEMORY, fcntl.F_ADD_SEALS, seals | fcntl.F_SEAL_SEAL)
+
+    def _is_there(self) -> bool:
+        import fcntl
+
+        try:
+            seals = fcntl.fcntl(MEMORY, fcntl.F_GET_SEALS)
+            return seals in (0, SEAL_EXEC) and os.fstat(MEMORY).st_size == 0
+        except OSError:  # closed, or another file
+            return False
 
 
 def _error(kind: str, text: str, name: str = "", trace: str = "") -> bytes:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Literal
 
 from . import _brig
-from ._decode import BadValue, Parts, UnknownType, decode
+from ._decode import BadValue, UnknownType, decode
 from ._failures import call_failed
+from ._memory import Memory, Source
 from ._guest import CUT, SUCCESS, TEXT_MAX
 from ._result import Result, read_json_at
 from ._show import html_of, summary_of_outcome
@@ -88,13 +89,11 @@ def not_started(kind: Kind, error: str) -> Outcome:
     return Outcome(ok=False, kind=kind, error=error)
 
 
-def outcome_of(
-    result: Result, types: Iterable[type] = (), parts: Parts | None = None
-) -> Outcome:
-    """The outcome of a call, from the result of its run; _decode.py has `types` and `parts`."""
-    envelope = result.output
-    # The envelope may be large, and the outcome has its value.
-    result = replace(result, output=None)
+def outcome_of(result: Result, types: Iterable[type] = ()) -> Outcome:
+    """The outcome of a call, from the result of its run; `types` as in decode()."""
+    envelope, memory = result.output, result._memory
+    # They may be large, and the outcome has the value.
+    result = replace(result, output=None, _memory=None)
 
     def failed(kind: Kind, error: str, **more: Any) -> Outcome:
         return Outcome(ok=False, kind=kind, error=error, result=result, **more)
@@ -114,11 +113,11 @@ def outcome_of(
         return failed(*_silent(result))
     if result.output_error is not None:
         return failed("bad_result", result.output_error)
-    return _read(envelope, result, failed, lambda value: decode(value, types, parts))
+    return _read(envelope, result, failed, lambda value: decode(value, types, memory))
 
 
 def value_of(
-    answer: bytes | None, types: Iterable[type] = (), parts: Parts | None = None
+    answer: bytes | None, types: Iterable[type] = (), source: Source | None = None
 ) -> tuple[bool, Any]:
     """(True, value) from the answer of a guest before its run is over; (False, None) if the result
     is needed."""
@@ -131,7 +130,8 @@ def value_of(
         return False, None
     try:
         value, rest = read_json_at(answer, len(_SUCCESS))
-        return (True, decode(value, types, parts)) if rest == "}" else (False, None)
+        memory = Memory(source) if source is not None else None
+        return (True, decode(value, types, memory)) if rest == "}" else (False, None)
     except (ValueError, BadValue, RecursionError):
         return False, None
 

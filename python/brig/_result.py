@@ -14,6 +14,7 @@ from . import _brig
 from ._errors import BrigSystemError
 from ._failures import run_failed
 from ._keys import KEYS
+from ._memory import Memory, hold
 from ._show import html_of, summary_of_result
 
 Status = Literal[
@@ -104,6 +105,7 @@ class Result:
     stderr_redacted: int
     shell_code: int
     _rest: dict[str, Any] = field(repr=False, compare=False)
+    _memory: Memory | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -170,7 +172,7 @@ class Result:
         return hash(self.id)
 
     def __reduce__(self) -> Any:
-        return _restore, (self.__dict__,)
+        return _restore, ({**self.__dict__, "_memory": None},)
 
 
 def _restore(state: dict[str, Any]) -> Result:
@@ -291,6 +293,7 @@ def make_result(run: _brig.Run) -> Result:
         stderr_redacted=rest["stderr_redacted"],
         shell_code=shell_code,
         _rest=rest,
+        _memory=hold(run.memory) if sent else None,
     )
     if result.status == "error":
         fault = rest.get("error") or {}

@@ -417,7 +417,7 @@ class Template(AsyncClosing):
 
     def _value(self, raw: _brig.Run, answer: bytes | None) -> Any:
         """The value of a call that has answered, or its failure, for which its end is awaited."""
-        there, value = value_of(answer, self._types)
+        there, value = value_of(answer, self._types, raw.memory)
         if there:
             return value
         raw.wait(None)

@@ -172,14 +172,19 @@ static void build_cell(struct fork_call *call)
 
 /* ---- the guest's part ---------------------------------------------------------------------- */
 
-/* Keep stdin, stdout and stderr, the result channel, and the socket that the job arrives on. The
- * guest continues in code that the template loaded, which must not reach init's sockets and
- * cgroups. */
+/* Keep stdin, stdout and stderr, the result channel and the memory file, and the socket that the
+ * job arrives on. The guest continues in code that the template loaded, which must not reach init's
+ * sockets and cgroups. */
 static long keep_descriptors(bool channel)
 {
-    long ret = channel ? sys3(__NR_dup3, SLOT_CHANNEL, GUEST_CHANNEL, 0) : 0;
+    long next = 3, ret = channel ? sys3(__NR_dup3, SLOT_CHANNEL, GUEST_CHANNEL, 0) : 0;
+    if (channel)
+        next = GUEST_CHANNEL + 1;
+    /* Below its limit of open files the guest may have no room for it, and can do without. */
+    if (channel && sys3(__NR_dup3, SLOT_MEMORY, GUEST_MEMORY, O_CLOEXEC) >= 0)
+        next = GUEST_MEMORY + 1;
     if (ret >= 0)
-        ret = sys3(__NR_close_range, channel ? GUEST_CHANNEL + 1 : 3, SLOT_TEMPLATE - 1, 0);
+        ret = sys3(__NR_close_range, next, SLOT_TEMPLATE - 1, 0);
     return ret < 0 ? ret : sys3(__NR_close_range, SLOT_TEMPLATE + 1, ~0u, 0);
 }
 

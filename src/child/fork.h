@@ -28,7 +28,7 @@ struct fork_request {
     struct op ops[INIT_OPS_MAX];
 };
 
-#define FORK_VERSION 3
+#define FORK_VERSION 4
 
 struct fork_cell_op {
     uint32_t kind;

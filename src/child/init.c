@@ -549,6 +549,7 @@ static int init_main(char **argv, char **envp)
     for (int fd = SLOT_STDIN; fd <= SLOT_STDERR; fd++)
         sys1(__NR_close, fd);
     sys1(__NR_close, SLOT_CHANNEL);
+    sys1(__NR_close, SLOT_MEMORY);
     sys1(__NR_close, SLOT_TEMPLATE);
     if (pid < 0) {
         struct init_report report = {

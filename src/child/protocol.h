@@ -26,12 +26,14 @@ enum slot {
     SLOT_HELPER,   /* a pidfd of the namespace helper, which holds the run's network namespace */
     SLOT_RULES,    /* a landlock ruleset */
     SLOT_DEADLINE, /* a timer of the supervisor: readable when the run has to end */
+    SLOT_MEMORY,   /* the memory file of a call of a template */
     SLOT_EXTRA,    /* the first of the file descriptors of the cgroups */
     SLOT_MAX = 28,
 };
 
 #define GUEST_CHANNEL  3
 #define GUEST_TEMPLATE 4
+#define GUEST_MEMORY   4 /* in a call of a template */
 
 /* The pid of a guest that a template forked. Pid 1 is init. Pid 2 is the number of the template in
  * its own namespace: a library that compares pids to detect a fork would not notice this one. */

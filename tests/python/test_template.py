@@ -322,7 +322,7 @@ def test_the_caller_s_directories_and_secrets_are_not_there(template, tmp_path, 
         return seen, wrote, "SECRET_OF_CALLER" in os.environ, sorted(os.listdir("/proc/self/fd"))
     seen, wrote, secret, open_files = template.call(look, str(tmp_path), os.path.join(tools, "guest_tools.py"))
     assert seen == [False, True] and wrote == [] and not secret
-    assert open_files[:4] == ["0", "1", "2", "3"] and len(open_files) <= 5
+    assert open_files[:5] == ["0", "1", "2", "3", "4"] and len(open_files) <= 6
 
 
 def test_work_directory_and_stdin(guest, tmp_path):

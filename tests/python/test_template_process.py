@@ -90,8 +90,8 @@ def test_descriptors_of_the_template_are_not_the_calls(tmp_path, guest):
     def look():
         return sorted(int(name) for name in os.listdir("/proc/self/fd"))
     with brig.Template(preload=["opens"], paths=[tmp_path], **guest) as template:
-        # Its streams, the result channel, and the directory that is listed.
-        assert list(template.call(look)) == [0, 1, 2, 3, 4]
+        # Its streams, the result channel, the memory file of the result, and the directory that is listed.
+        assert list(template.call(look)) == [0, 1, 2, 3, 4, 5]
 
 
 def test_what_is_for_init_is_not_for_code_of_the_template(tmp_path, guest):
@@ -110,7 +110,7 @@ def test_what_is_for_init_is_not_for_code_of_the_template(tmp_path, guest):
     for parked in (0, 1):
         with brig.Template(preload=["looks"], paths=[tmp_path], parked=parked, **guest) as template:
             seen = dict(template.call(look))
-            assert sorted(seen)[:4] == [0, 1, 2, 3] and len(seen) == 5, seen
+            assert sorted(seen)[:5] == [0, 1, 2, 3, 4] and len(seen) == 6, seen
             assert sum(name.startswith("socket:") for name in seen.values()) == 1
             assert not any("cgroup" in name or "pidfd" in name for name in seen.values())
 

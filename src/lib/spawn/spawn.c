@@ -129,6 +129,8 @@ static int make_streams(struct launch *launch, struct brig_error *err)
         ret = make_pipe(&ends->fds[0], &spawned->relay, false, err);
     if (ret == 0 && plan->channel)
         ret = make_pipe(&spawned->channel, &ends->fds[END_CHANNEL], true, err);
+    if (ret == 0 && plan->channel && plan->template)
+        ret = template_make_memory(&spawned->memory, err);
     return ret == 0 ? give_streams(ends, plan, err) : ret;
 }
 
@@ -274,6 +276,7 @@ static void fill_slots(struct launch *launch)
     fds[SLOT_HELPER] = helper->pidfd >= 0 ? helper->pidfd : nothing;
     fds[SLOT_RULES] = nothing; /* CELL_KEEP_RULES puts the rules there */
     fds[SLOT_DEADLINE] = launch->spawned->deadline;
+    fds[SLOT_MEMORY] = launch->spawned->memory >= 0 ? launch->spawned->memory : nothing;
     launch->enter.count = SLOT_EXTRA;
 }
 
@@ -559,6 +562,7 @@ void spawn_done(struct spawned *spawned)
     fd_close_at(&spawned->ends[BRIG_STDOUT]);
     fd_close_at(&spawned->ends[BRIG_STDERR]);
     fd_close_at(&spawned->channel);
+    fd_close_at(&spawned->memory);
     fd_close_at(&spawned->deadline);
     fd_close_at(&spawned->pidfd);
     group_remove(&spawned->group);

@@ -19,6 +19,7 @@ struct spawned {
     /* Their write ends, held open: an EOF says nothing about the run, and must not wake us. */
     int ends[3];
     int channel;  /* the read end of the result channel, or -1 */
+    int memory;   /* the memory file of a call of a template, or -1 */
     int deadline; /* a timer that init watches: it ends the run if the supervisor is stopped */
     struct group group;
     char scratch[128]; /* the run's directory on disk, or empty */
@@ -28,7 +29,7 @@ struct spawned {
     (struct spawned)                                                                               \
     {                                                                                              \
         .pidfd = -1, .control = -1, .job = -1, .relay = -1, .streams = {-1, -1, -1},               \
-        .ends = {-1, -1, -1}, .channel = -1, .deadline = -1, .group = GROUP_NONE                   \
+        .ends = {-1, -1, -1}, .channel = -1, .memory = -1, .deadline = -1, .group = GROUP_NONE     \
     }
 
 /* On failure nothing is left. On success the caller owns everything in *spawned, and `helper` is no

@@ -4,6 +4,7 @@
 #include "template_fork.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,10 @@
 #define STAGE        "template"
 #define REPLY_WITHIN 10000 /* ms */
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
 int template_open_socket(struct brig_template *template)
 {
     int ends[2];
@@ -23,6 +28,18 @@ int template_open_socket(struct brig_template *template)
     fd_close_at(&template->socket);
     template->socket = ends[0];
     return ends[1];
+}
+
+/* The guest writes large parts of its result to this file, and seals it. It is ours from the
+ * beginning: no file descriptor is ever taken from a guest. */
+int template_make_memory(int *memory, struct brig_error *err)
+{
+    *memory = memfd_create("brig-result", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (*memory < 0 && errno == EINVAL) /* before Linux 6.3 */
+        *memory = memfd_create("brig-result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*memory < 0)
+        return error_system(err, STAGE, errno, "memfd_create: %s", error_text(errno));
+    return 0;
 }
 
 static int request(struct brig_template *template, const struct plan *plan,

@@ -10,6 +10,9 @@
  * sets errno on failure. */
 int template_open_socket(struct brig_template *template);
 
+/* Make the memory file of a call. */
+int template_make_memory(int *memory, struct brig_error *err);
+
 /* Make the template fork a call as the plan says, with the file descriptors of `enter`. Returns the
  * pid of init, 0 if it has already ended, or -errno. */
 int template_fork(struct brig_template *template, const struct plan *plan,
