@@ -100,11 +100,15 @@ def outcome_of(result: Result, types: Iterable[type] = ()) -> Outcome:
 
     if result.status == "error":
         return failed("template", result.notes or "its end is not known")
+
+    def read() -> Outcome:
+        return _read(envelope, result, failed, lambda value: decode(value, types, memory))
+
     # A call ends with its answer, which call() does not wait longer for; the end of the process
     # after it is in the result. Limits are different: brig itself ended the call.
     answered = result.status in ("exited", "signaled") and _is_success(envelope, result)
     if answered:
-        return _read(envelope, result, failed)
+        return read()
     if result.status == "signaled":
         return failed("signal", result.notes or f"killed by signal {result.signal}")
     if result.status != "exited":
@@ -113,7 +117,7 @@ def outcome_of(result: Result, types: Iterable[type] = ()) -> Outcome:
         return failed(*_silent(result))
     if result.output_error is not None:
         return failed("bad_result", result.output_error)
-    return _read(envelope, result, failed, lambda value: decode(value, types, memory))
+    return read()
 
 
 def value_of(

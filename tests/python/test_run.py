@@ -115,7 +115,7 @@ def test_review_d5_a_result_of_16_mb_costs_at_most_256_mb(guest, tmp_path, body)
     look = textwrap.dedent("""
         import sys
         from brig._result import read_json
-        from brig._value import decode
+        from brig._decode import decode
         def peak():
             return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
         sent = open(sys.argv[1], "rb").read()
