@@ -7,6 +7,7 @@ memory in MB.
 """
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -33,11 +34,11 @@ def main() -> None:
     import numpy
 
     assert numpy.zeros(1).size  # the caller has numpy
-    keys = {"memory": "2G", "result_size": "1G", "timeout": 120}
-    with brig.Template(preload=["numpy"], **keys) as template, ProcessPoolExecutor(1) as pool:
-        for function in (make_array, make_bytes):
-            ways = {"brig": lambda: template.call(function, megabytes),
-                    "pool": lambda: pool.submit(function, megabytes).result()}
+    with brig.Template(preload=["numpy"], memory="2G", result_size="1G", timeout=120) as template, ProcessPoolExecutor(1) as pool:
+        functions: tuple[Callable[[int], Any], ...] = (make_array, make_bytes)
+        for function in functions:
+            ways: dict[str, Callable[[], Any]] = {"brig": lambda: template.call(function, megabytes),
+                                                  "pool": lambda: pool.submit(function, megabytes).result()}
             times: dict[str, list[float]] = {name: [] for name in ways}
             for call in ways.values():
                 call()

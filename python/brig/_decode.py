@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _brig
-from ._memory import NONE, BadPlace, Memory
+from ._memory import NONE, BadPlace, Memory, TooLarge
 from ._value import ATOM_TYPES, DEPTH_MAX, TAG
 
 SAME_HASH_MAX = 100
@@ -157,6 +157,8 @@ class Decoder:
             made = make(length)
             self.memory.read_into(made, offset)
             return made
+        except TooLarge:
+            raise
         except BadPlace as error:
             raise BadValue(str(error)) from None
 

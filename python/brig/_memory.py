@@ -27,6 +27,10 @@ class BadPlace(Exception):
     """The guest named a place that it has not filled."""
 
 
+class TooLarge(BadPlace):
+    """The file is larger than result_size, which an honest guest may exceed too."""
+
+
 class Memory:
     """Reads the parts of the file that `source` opens, each at most once: call check() first."""
 
@@ -66,7 +70,7 @@ class Memory:
         of data must not become many in the caller."""
         self._open()
         if self._fd < 0:
-            raise BadPlace(self._fault)
+            raise (TooLarge if self._fault == FAULTS[errno.EFBIG] else BadPlace)(self._fault)
         end = offset + length
         if length < LARGE or offset < 0 or end > self._size:
             raise BadPlace("bytes lie outside of the memory file")

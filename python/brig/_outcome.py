@@ -14,8 +14,8 @@ from typing import Any, Callable, Literal
 from . import _brig
 from ._decode import BadValue, UnknownType, decode
 from ._failures import call_failed
-from ._memory import Memory, Source
 from ._guest import CUT, SUCCESS, TEXT_MAX
+from ._memory import Memory, Source, TooLarge
 from ._result import Result, read_json_at
 from ._show import html_of, summary_of_outcome
 
@@ -136,7 +136,7 @@ def value_of(
         value, rest = read_json_at(answer, len(_SUCCESS))
         memory = Memory(source) if source is not None else None
         return (True, decode(value, types, memory)) if rest == "}" else (False, None)
-    except (ValueError, BadValue, RecursionError):
+    except (ValueError, BadValue, TooLarge, RecursionError):
         return False, None
 
 
@@ -167,6 +167,8 @@ def _read(
         return _read_error(envelope, failed)
     try:
         return Outcome(ok=True, value=decode(envelope.get("output")), result=result)
+    except TooLarge as error:
+        return failed("bad_result", str(error))
     except UnknownType as error:
         return failed("unserialisable", str(error), type=error.name)
     except (BadValue, RecursionError) as error:

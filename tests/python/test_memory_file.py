@@ -74,7 +74,9 @@ def test_review_p8_no_descriptor_is_left(template):
 
 def test_review_p8_value_larger_than_the_limit_is_refused_with_its_name(template):
     outcome = template.with_limits(result_size="1M").try_call(bytes, 3 * MB)
-    assert not outcome.ok and "result_size" in outcome.error, outcome
+    assert outcome.kind == "bad_result" and outcome.error == "the result is larger than result_size", outcome
+    with pytest.raises(brig.CallFailed, match="larger than result_size"):
+        template.with_limits(result_size="1M").call(bytes, 3 * MB)
 
 
 # ---- hostile guests ----
