@@ -221,7 +221,7 @@ def _read_scalar(decoder: Decoder, dtype: Any, value: Any, depth: int) -> Any:
         made = numpy.array(plain, kind)[()]
     except (TypeError, ValueError, OverflowError) as error:
         raise BadValue(f"no number of numpy's: {error}") from None
-    if made != plain and plain == plain:
+    if made.item() != plain and plain == plain:
         raise BadValue("a number that its type of numpy's does not have")
     return made
 

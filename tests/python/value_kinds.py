@@ -102,7 +102,7 @@ def table():
     rows = pandas.date_range("2024-01-01", periods=3, freq="D", tz="Europe/Berlin", name="day")
     return pandas.DataFrame({
         "whole": numpy.arange(3, dtype="i2"), "real": [0.5, math.nan, math.inf], "text": ["a", None, "ü"],
-        "when": pandas.to_datetime(["2024-01-01T00:00:00.000000001", None, "2024-01-03"]),
+        "when": pandas.to_datetime(["2024-01-01T00:00:00.000000001", None, "2024-01-03T00:00:00.000000002"]),
         "long": pandas.to_timedelta([1, None, 3], unit="s"), "zoned": rows.tz_convert("UTC"),
         "kind": pandas.Categorical(["x", None, "y"], categories=["y", "x"], ordered=True),
         "maybe": pandas.array([1, None, 3], dtype="Int32"), "flag": pandas.array([True, None, False], dtype="boolean"),
@@ -172,7 +172,8 @@ def names_of(value):
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     more = {"_secret": value._secret} if isinstance(value, Person) else {}
-    return {**vars(value), **more, "set": sorted(getattr(value, "__fields_set__", ()))}
+    chosen = "model_fields_set" if hasattr(type(value), "model_fields_set") else "__fields_set__"  # pydantic 2, or 1
+    return {**vars(value), **more, "set": sorted(getattr(value, chosen))}
 
 
 def describe(value):
