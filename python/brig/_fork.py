@@ -172,7 +172,7 @@ class _Started:
         self._parked: Parked | None = None
         try:
             self._wait_until_ready()
-            self._parked = Parked(self.host, self.spec_of(keys), parked)
+            self._parked = Parked(self.spec_of(keys), parked)
         except BaseException:
             self.close()
             raise

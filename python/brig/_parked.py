@@ -13,6 +13,7 @@ import threading
 import time
 
 from . import _brig
+from ._host import get_host
 
 PARKED_LEAST, PARKED_MOST = 1, 8
 """The bounds of the number if it adapts."""
@@ -30,8 +31,8 @@ QUIET = 1.0
 class Parked:
     """The forks ahead of one template. `number` is fixed, or None."""
 
-    def __init__(self, host: _brig.Host, spec: _brig.Spec, number: int | None) -> None:
-        self._host, self._spec = host, spec
+    def __init__(self, spec: _brig.Spec, number: int | None) -> None:
+        self._spec = spec
         self._fixed = number is not None
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -40,7 +41,7 @@ class Parked:
         self._looked_at = (0, time.monotonic())  # calls and time
         self.number = PARKED_LEAST if number is None else number
         if self.number:
-            host.warm(spec, self.number)
+            get_host().warm(spec, self.number)
 
     def count(self) -> None:
         """One more call. Threads may lose some of their counts, which does no harm."""
@@ -52,7 +53,7 @@ class Parked:
         with self._lock:
             self._closed.set()
             if self.number:
-                self._host.warm(self._spec, 0)
+                get_host().warm(self._spec, 0)
 
     def _look(self, lower: bool) -> None:
         with self._lock:
@@ -64,7 +65,7 @@ class Parked:
             if self._closed.is_set() or wanted == self.number or (wanted < self.number and not lower):
                 return
             self.number = wanted
-            self._host.warm(self._spec, wanted)
+            get_host().warm(self._spec, wanted)
             if not self._watched:
                 threading.Thread(target=self._watch, name="brig-parked", daemon=True).start()
                 self._watched = True

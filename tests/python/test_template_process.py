@@ -234,7 +234,7 @@ def test_calls_ahead_follow_the_rate_of_calls(guest, monkeypatch):
         for thread in threads:
             thread.join()
         assert system.wait_until(lambda: parked.number == 1, 30)  # no calls any more
-        assert system.wait_until(lambda: parked._host.warm_ready(parked._spec) == 1, 30)
+        assert system.wait_until(lambda: template._backend._template.host.warm_ready(parked._spec) == 1, 30)
     with brig.Template(timeout=50, parked=2, **guest) as template:
         assert [template.call(abs, -n) for n in range(20)] == list(range(20))
         assert template._backend._template._parked.number == 2
