@@ -4,12 +4,14 @@ library. Prints one JSON object per line, as bench_spawn does; run by bench/run.
 
     bench/templates.py SECONDS
     bench/templates.py parts    where the time of a call that was forked ahead goes, in µs
+    bench/templates.py rate     two threads that call again and again, by the number of forks ahead
 """
 import json
 import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
@@ -138,7 +140,46 @@ def print_parts() -> None:
         print(f"{name:20} {taken[0]:6.0f} {taken[len(taken) // 2]:6.0f}")
 
 
+def call_steadily(template: brig.Template, seconds: float, pause: float) -> list[float]:
+    """The times of calls from two threads, sorted."""
+    times: list[float] = []
+    until = time.monotonic() + seconds
+
+    def work() -> None:
+        while time.monotonic() < until:
+            began = time.perf_counter()
+            template.call(abs, -7)
+            times.append(time.perf_counter() - began)
+            time.sleep(pause)
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(times)
+
+
+def print_rate() -> None:
+    templates = {
+        "parked=1": brig.Template(preload=MODULES, parked=1),
+        "parked=8": brig.Template(preload=MODULES, parked=8),
+        "adapting": brig.Template(preload=MODULES),
+    }
+    for _ in range(3):
+        for name, template in templates.items():
+            for pause in (0.02, 0.0):
+                times = call_steadily(template, 2, pause)
+                median, late = (times[int(len(times) * part)] * 1000 for part in (0.5, 0.9))
+                print(f"{name}, pause of {pause * 1000:2.0f} ms: {len(times) / 2:4.0f}/s, "
+                      f"median {median:5.2f} ms, p90 {late:5.2f} ms", flush=True)
+    for template in templates.values():
+        template.close()
+
+
 def main() -> None:
+    if sys.argv[1:] == ["rate"]:
+        print_rate()
+        return
     if sys.argv[1:] == ["parts"]:
         print_parts()
         return

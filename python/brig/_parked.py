@@ -18,7 +18,7 @@ from ._host import get_host
 PARKED_LEAST, PARKED_MOST = 1, 8
 """The bounds of the number if it adapts."""
 
-RENEWAL = 0.03
+RENEWAL = 0.06
 """Seconds for which the forks should suffice: some are made in that time on a busy machine."""
 
 EVERY = 8
