@@ -32,7 +32,7 @@ from ._spec import make_spec
 from ._template import Template, check_limits
 from ._tool_build import BadArgument, build, contains_made, needs_conversion
 from ._tool_doc import parameters_of
-from ._tool_schema import fault_of, fitted, hints_of, schema_of
+from ._tool_schema import fault_of, hints_of, schema_of
 from ._tool_strict import relaxed, strict_of
 from ._tool_types import Schema
 from ._tool_watch import ToolEvent, Watch
@@ -304,8 +304,6 @@ class _Call:
         if fault:  # unless they have the strict form
             self.arguments = relaxed(schema, self.arguments, schema)
             fault = fault_of(schema, self.arguments, "", schema)
-        if fault is None:
-            self.arguments = fitted(schema, self.arguments, schema)
         return fault
 
     def _convert(self, tool: Tool) -> str | None:

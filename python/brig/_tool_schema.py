@@ -191,26 +191,6 @@ def _is_of(kind: str, value: Any) -> bool:
     return isinstance(value, next(one for one, name in _PLAIN.items() if name == kind))
 
 
-def fitted(schema: Schema, value: Any, root: Schema | None = None) -> Any:
-    """A valid value as the function expects it: 1.0 for an int is 1."""
-    schema = resolve(schema, root)
-    either = schema.get("anyOf") or schema.get("oneOf") or ()
-    fits = [fitted(one, value, root) for one in either if fault_of(one, value, "", root) is None]
-    if fits:
-        return next((one for one in fits if type(one) is type(value)), fits[0])
-    kind = schema.get("type")
-    if kind == "integer" and isinstance(value, float):
-        return int(value)
-    if kind == "array":
-        inner = schema.get("prefixItems") or [schema.get("items", {})] * len(value)
-        return type(value)([fitted(one, item, root) for one, item in zip(inner, value)])
-    if kind == "object":
-        known, more = schema.get("properties", {}), schema.get("additionalProperties")
-        rest = more if isinstance(more, dict) else {}
-        return {name: fitted(known.get(name, rest), item, root) for name, item in value.items()}
-    return value
-
-
 def _fault_in_object(
     schema: Schema, value: Any, where: str, root: Schema | None
 ) -> str | None:
