@@ -10,5 +10,5 @@ result fields of another runner, implemented with brig.
 
 Their defects are not copied: no process survives a run, the kernel decides which limit was hit, and
 secrets of the caller are not visible inside. Each module has a dict SETTINGS with further keywords of
-brig.run() for all of its runs. See docs/PYTHON.md, "Coming from elsewhere".
+brig.run() for all of its runs. See docs/python/5-embedding.md, "Coming from elsewhere".
 """
