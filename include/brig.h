@@ -318,8 +318,8 @@ BRIG_API const char *brig_run_answer(struct brig_run *run, size_t *len);
 
 /* The memory file of a call of a template: large parts of its result, to which its JSON may refer.
  * A call that has a result channel may write to the file (brig_template.h); nothing in it counts
- * until the guest has sealed it, and nobody can change it from then on. For use after
- * brig_run_answer() or the end of the run.
+ * until the guest has sealed it, and nobody can change it from then on. Secrets in it are not
+ * hidden. For use after brig_run_answer() or the end of the run.
  *
  * Returns a file descriptor, which belongs to the run, and sets *size to at most the limit
  * "result_size". Returns -ENOENT if the run has no such file or it is empty, -EPERM if the guest

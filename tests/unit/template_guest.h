@@ -5,6 +5,7 @@
 #define TEMPLATE_GUEST_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -49,6 +50,8 @@ static int take_timers(int most)
 static int run_job(const struct brig_template_job *job)
 {
     char text[4096] = "";
+    long size = 0;
+    int seals = 0;
     environ = job->envp;
     ssize_t n = read(0, text, sizeof text - 1);
     text[n > 0 ? n : 0] = 0;
@@ -88,6 +91,11 @@ static int run_job(const struct brig_template_job *job)
         pause();
         break;
     }
+    case 'f': /* fill the memory file with so many bytes, and add these seals */
+        if (sscanf(text + 1, "%ld %d", &size, &seals) != 2 || ftruncate(4, size) < 0 ||
+            (size && pwrite(4, "first", 5, 0) != 5) || fcntl(4, F_ADD_SEALS, seals) < 0)
+            return 1;
+        return write(3, "1\n1", 3) == 3 ? 0 : 1;
     case 'x': /* a secret, and time to look at it */
         return write(3, "8\n\"secret\"", 10) == 10 && usleep(300000) == 0 ? 0 : 1;
     case 't': { /* answer twice */

@@ -348,6 +348,43 @@ static void test_an_answer_before_the_end(void **state)
     assert_int_equal(kill(pid, 0), -1);
 }
 
+static int fill_memory(struct bench *b, long size, int seals, uint64_t *there)
+{
+    char job[64];
+    snprintf(job, sizeof job, "f%ld %d", size, seals);
+    struct brig_run *run = start_call(b, job);
+    assert_int_equal(brig_run_wait(run, 30000), 1);
+    assert_int_equal(brig_run_result(run)->exit_code, 0);
+    int ret = brig_run_memory(run, there);
+    if (ret >= 0) {
+        char text[6] = "";
+        assert_int_equal(pread(ret, text, 5, 0), 5);
+        assert_string_equal(text, "first");
+        assert_int_equal(pwrite(ret, "other", 5, 0), -1); /* nor can we change it */
+    }
+    brig_run_free(run);
+    return ret;
+}
+
+static void test_the_memory_file_counts_once_it_is_sealed(void **state)
+{
+    struct bench *b = *state;
+    const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    uint64_t size = 7;
+    set(b->spec, "channel", "on");
+    set(b->spec, "result_size", "1M");
+    serve(b);
+    assert_int_equal(fill_memory(b, 0, all, &size), -ENOENT);
+    assert_int_equal(fill_memory(b, 100000, 0, &size), -EPERM);
+    assert_int_equal(fill_memory(b, 100000, F_SEAL_SHRINK | F_SEAL_GROW, &size), -EPERM);
+    assert_int_equal(fill_memory(b, 100000, F_SEAL_WRITE | F_SEAL_GROW, &size), -EPERM);
+    assert_int_equal(fill_memory(b, 100000, F_SEAL_WRITE | F_SEAL_SHRINK, &size), -EPERM);
+    assert_int_equal(fill_memory(b, (1 << 20) + 1, all, &size), -EFBIG);
+    assert_int_equal(size, 7);
+    assert_true(fill_memory(b, 1 << 20, all, &size) >= 0);
+    assert_int_equal(size, 1 << 20);
+}
+
 /* Hidden once: what is shown of a secret may look like another one. */
 static void test_an_answer_with_secrets_stays_as_it_was_given(void **state)
 {
@@ -679,6 +716,7 @@ int main(int argc, char **argv)
         TEST(test_a_call_that_cannot_begin),
         TEST(test_forked_ahead),
         TEST(test_an_answer_before_the_end),
+        TEST(test_the_memory_file_counts_once_it_is_sealed),
         TEST(test_an_answered_call_in_a_fork),
         TEST(test_an_answer_with_secrets_stays_as_it_was_given),
         TEST(test_a_template_is_not_started_in_a_parked_cell),
