@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Functions that a guest imports: it has next to nothing to import with them."""
+import dataclasses
 import functools
 import time
 
@@ -39,3 +40,9 @@ class Counter:
     def up(self, by=1):
         self.value += by
         return self.value
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    name: str

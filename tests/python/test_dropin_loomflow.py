@@ -6,6 +6,10 @@ import os
 import threading
 import time
 from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from signal import Signals
+from uuid import UUID
 
 import anyio
 import guest_tools
@@ -340,7 +344,8 @@ def test_review_n4_cancelled_call_in_trio_leaves_nothing(alive, monkeypatch):
 
 
 @pytest.mark.parametrize("value", [
-    datetime(2026, 1, 2, tzinfo=timezone.utc), {(1, 2): {3}}, b"raw", 2**200, [1.5, None, "x"]], ids=repr)
+    datetime(2026, 1, 2, tzinfo=timezone.utc), {(1, 2): {3}}, b"raw", 2**200, [1.5, None, "x"], Path("a/b"), Decimal("1.10"),
+    UUID(int=7), Signals.SIGTERM, guest_tools.Point(1, "x")], ids=repr)
 def test_review_n4_values_arrive_as_they_are(value):
     def give():
         return value
