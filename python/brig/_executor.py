@@ -15,12 +15,13 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, ParamSpec, TypeVar
 
-from . import _brig, _guest
+from . import _brig, _guest, _keywords
 from ._cold import ColdTemplate
 from ._failures import call_failed
 from ._future import Future
 from ._outcome import Outcome
 from ._pool import whole
+from ._signature import typed_method
 from ._template import Template
 
 P = ParamSpec("P")
@@ -44,6 +45,7 @@ class Executor(concurrent.futures.Executor):
     called before the function in each call, since each is a process of its own.
     """
 
+    @typed_method(_keywords.executor)
     def __init__(
         self,
         max_workers: int | None = None,

@@ -176,11 +176,13 @@ class Pool(Closing):
         async with self._aplace():
             return await aio.run(cmd, **{**self._keys, **keys})
 
+    @typed_method(_keywords.start)
     def start(self, cmd: Command, **keys: Any) -> Run:
         """brig.start(), after waiting for a place, which the run has until its end."""
         spec, data, _ = self._request(cmd, keys)
         return self._start(lambda: get_host().start(spec, data, True), PlacedRun)
 
+    @typed_method(_keywords.run)
     def submit(self, cmd: Command, **keys: Any) -> Future[Result]:
         """run() in the background; returns a future of concurrent.futures. Its cancel() ends the
         run also while it goes on."""
@@ -206,6 +208,7 @@ class Pool(Closing):
         self._join(waiter)
         return future
 
+    @typed_method(_keywords.pool_map)
     def map(self, commands: Iterable[Command], **keys: Any) -> Iterator[Result]:
         """The results of the commands, in order. Commands are consumed as runs are started. Leaving
         the iterator ends the runs in progress."""

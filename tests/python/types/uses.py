@@ -56,6 +56,17 @@ assert_type(pool.run("true", memory=3), brig.Result)
 brig.Pool("4")  # wrong
 brig.Pool(memroy=3)  # wrong
 pool.run("true", memroy=3)  # wrong
+assert_type(pool.submit("true", memory=3).result(), brig.Result)
+pool.submit("true", memroy=3)  # wrong
+assert_type(pool.map(["true", ["false"]], timeout=3), Iterator[brig.Result])
+pool.map(["true"], timeuot=3)  # wrong
+pool.map([3])  # wrong
+pool.start("true", capture=False)
+pool.start("true", check=True)  # wrong
+executor = brig.Executor(4, cold=True, memory="1G", types=[dict])
+assert_type(executor.submit(pow, 2, 3).result(), int)
+brig.Executor(memroy=3)  # wrong
+brig.Executor(max_concurrent=3)  # wrong
 
 
 # ---- calls ----
