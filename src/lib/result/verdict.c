@@ -236,7 +236,8 @@ static void note_unseen(const struct facts *facts, struct buf *out)
 
 /* The kernel leaves no trace of forks that it refuses by RLIMIT_NPROC. This is a guess: the run
  * failed and made more processes than it may have at once; and it was too short to be sampled, or a
- * sample was late, or one saw half of the limit, or it made about as many as RLIMIT_NPROC allows. */
+ * sample was late, or one saw half of the limit, or it made about as many as RLIMIT_NPROC allows.
+ */
 static bool may_have_reached_pids(const struct facts *facts)
 {
     bool failed = facts->main_ended && (facts->code != CLD_EXITED || facts->status != 0);

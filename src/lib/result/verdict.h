@@ -34,7 +34,7 @@ struct facts {
     /* Without a cgroup: the number of processes started in all; 0 if it is not known. */
     uint64_t pids_made;
     uint64_t sample_gap_ns; /* without a cgroup: the longest time in which no sample was taken */
-    bool output_over; /* bytes were dropped */
+    bool output_over;       /* bytes were dropped */
     uint64_t output_omitted;
     int sink_errors[2]; /* errno of a sink that failed: stdout, stderr */
     bool truncate_output;

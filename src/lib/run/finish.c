@@ -198,7 +198,7 @@ void finish_run(struct brig_run *run)
     finish_group(run);
     facts->sampled = !run->plan.use_group;
     facts->pids_seen = run->seen.peak_pids;
-    watch_gap(run, now);
+    run_note_gap(run, now);
     facts->sample_gap_ns = run->seen.longest_gap;
     facts->left_files = spawn_clear(&run->spawned) < 0;
     facts->oom_kills = run->seen.counters.oom_kills;

@@ -72,7 +72,7 @@ struct run_seen {
     uint64_t peak_memory, peak_pids; /* by sampling */
     uint64_t sampled_user, sampled_system;
     uint64_t sampled_at, longest_gap; /* the last sample; the longest time without one */
-    bool counted; /* the counters are final */
+    bool counted;                     /* the counters are final */
     struct group_counters counters;
 };
 
@@ -174,8 +174,16 @@ void watch_clocks(struct brig_run *run, uint64_t now); /* act on every clock tha
 void watch_memory(struct brig_run *run); /* after a memory notification of the kernel */
 void watch_pids(struct brig_run *run);   /* after the kernel has refused a fork */
 void watch_arm(struct brig_run *run);    /* set the timer to the next clock */
-/* Record the time since the last sample, before a sample or at the end of the run. */
-void watch_gap(struct brig_run *run, uint64_t now);
+
+/* Record the time since the last sample, before a sample and at the end of the run. On a busy
+ * machine a sample may be late: whatever happened in between was not seen. */
+static inline void run_note_gap(struct brig_run *run, uint64_t now)
+{
+    uint64_t last = run->seen.sampled_at ? run->seen.sampled_at : run->clocks.started;
+    if (now > last && now - last > run->seen.longest_gap)
+        run->seen.longest_gap = now - last;
+    run->seen.sampled_at = now;
+}
 
 /* ending.c */
 /* Send SIGTERM, and SIGKILL after kill-after. The first reason is kept. */

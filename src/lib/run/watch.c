@@ -64,15 +64,6 @@ void watch_pids(struct brig_run *run)
         ending_kill(run, END_PIDS);
 }
 
-/* On a busy machine a sample may be late. Whatever happened in between was not seen. */
-void watch_gap(struct brig_run *run, uint64_t now)
-{
-    uint64_t last = run->seen.sampled_at ? run->seen.sampled_at : run->clocks.started;
-    if (now > last && now - last > run->seen.longest_gap)
-        run->seen.longest_gap = now - last;
-    run->seen.sampled_at = now;
-}
-
 /* Sample the tree without a cgroup; with one, check memory again after a notification. */
 static void take_sample(struct brig_run *run, uint64_t now)
 {
@@ -84,7 +75,7 @@ static void take_sample(struct brig_run *run, uint64_t now)
         return;
     }
     run->clocks.sample_at = now + SAMPLE_EVERY;
-    watch_gap(run, now);
+    run_note_gap(run, now);
     if (sample_tree(run->spawned.pid, limits->memory_bytes, &sample) < 0)
         return;
     if (sample.memory_bytes > run->seen.peak_memory)

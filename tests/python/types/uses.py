@@ -64,7 +64,7 @@ pool.map([3])  # wrong
 pool.start("true", capture=False)
 pool.start("true", check=True)  # wrong
 executor = brig.Executor(4, cold=True, memory="1G", types=[dict])
-assert_type(executor.submit(pow, 2, 3).result(), int)
+assert_type(executor.submit(len, "abc").result(), int)
 brig.Executor(memroy=3)  # wrong
 brig.Executor(max_concurrent=3)  # wrong
 
