@@ -61,7 +61,7 @@ class ColdTemplate(Template):
     ) -> None:
         for name in ("preload", "parked"):
             if name in keys:
-                raise TypeError(f"{name!r} is for a template; leave it out, or cold=True")
+                raise TypeError(f"{name!r} is for a template; leave out either it or cold=True")
         self._closed = True  # until it is complete
         self._parent = None
         self._types = classes_of(types)

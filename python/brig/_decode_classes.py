@@ -47,7 +47,8 @@ def _find(decoder: Decoder, named: Any) -> type:
 def _check_ends_quietly(kind: type) -> None:
     """Its __del__ would act on attributes that a guest chose."""
     if hasattr(kind, "__del__"):
-        raise BadValue(f"{kind.__qualname__} has a __del__, so none is made from a guest's data")
+        text = "has a __del__, so none is made from a guest's data; return its values instead"
+        raise UnknownType(kind.__qualname__, f"{kind.__qualname__} {text}")
 
 
 # ---- enumerations and tuples ----

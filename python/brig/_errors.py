@@ -101,5 +101,8 @@ def make_error(fault: int, errnum: int, stage: str, key: str, text: str) -> Erro
     """The exception for a struct brig_error; called by the extension."""
     if stage == "isolation":
         text += '; or allow less with isolation="auto"; `brig doctor` tells more'
+    from ._keys import in_keywords  # which needs this module
+
+    text = in_keywords(text)
     kind: type[Error] = _BY_FAULT[fault] if 0 <= fault < len(_BY_FAULT) else Error
     return kind(text, stage, errnum, key)

@@ -64,6 +64,10 @@ class Executor(concurrent.futures.Executor):
             raise TypeError("initializer must be a callable")
         if max_tasks_per_child is not None:  # a process has one task here, which is never more
             whole("max_tasks_per_child", max_tasks_per_child, 1)
+        if "max_concurrent" in keys:
+            raise TypeError("'max_concurrent' of an executor is max_workers")
+        if template is not None and not isinstance(template, Template):
+            raise TypeError(f"template: {type(template).__name__} is not a brig.Template")
         if template is not None and (keys or cold):
             raise TypeError(f"{next(iter(keys), 'cold')!r} is a setting of the template itself")
         if max_workers is None:

@@ -134,6 +134,8 @@ class Interpreter:
     def _add_paths(self, paths: Iterable[str | os.PathLike[str]] | None) -> None:
         """Show the directories of the standard library, and either the named ones or all of
         sys.path that may be shown."""
+        if isinstance(paths, (str, os.PathLike)):
+            paths = [paths]
         named = None if paths is None else [_named(path) for path in paths]
         for entry in [os.path.realpath(path) for path in (*(named or ()), *sys.path)]:
             if entry in self.path or not os.path.exists(entry):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -151,6 +152,8 @@ def _scalar(key: Key, name: str, value: object) -> str:
         return _decimal(name, value / datetime.timedelta(microseconds=1), 0) + "us"
     elif isinstance(value, int) and key.type != "choice":
         return str(value)
+    elif isinstance(value, float) and key.type == "size" and value % 1:
+        raise UsageError(f'{name}: {value} is no number of bytes; "{value}G" is one of GiB', "spec")
     elif isinstance(value, float) and key.type != "choice":
         return _decimal(name, value, 9)
     raise TypeError(f"{name}: {type(value).__name__} is not a {key.type}")
@@ -162,3 +165,19 @@ def _decimal(name: str, value: float, places: int) -> str:
         raise UsageError(f'{name}: {value} is not a number; for no limit use "unlimited"', "spec")
     text = f"{value:.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def in_keywords(hint: str) -> str:
+    """Rewrite the command-line options in a message of the library as keywords of this package."""
+    hint = re.sub(r"--(ro|rw) (/\S+|PATH)", r'\1=["\2"]', hint)
+    hint = re.sub(r"--([a-z][a-z-]*) (kill|truncate|fail|host|auto|off|on)\b", _keyword, hint)
+    hint = re.sub(r"^--([a-z-]+): ", lambda key: key.group(1).replace("-", "_") + ": ", hint)
+    return re.sub(r"--([a-z][a-z-]*)", _keyword, hint)
+
+
+def _keyword(option: re.Match[str]) -> str:
+    name = option.group(1).replace("-", "_")
+    if name not in KEYS:
+        return option.group(0)
+    value = option.group(2) if option.re.groups > 1 else None
+    return f'{name}="{value}"' if value else f"{name}="

@@ -212,8 +212,12 @@ class Pool(Closing):
     def map(self, commands: Iterable[Command], **keys: Any) -> Iterator[Result]:
         """The results of the commands, in order. Commands are consumed as runs are started. Leaving
         the iterator ends the runs in progress."""
+        if isinstance(commands, (str, bytes)):
+            raise TypeError("commands: a str is one command; pass a list of them, or use run()")
+        return self._map(iter(commands), keys)
+
+    def _map(self, left: Iterator[Command], keys: dict[str, Any]) -> Iterator[Result]:
         going: deque[Future[Result]] = deque()
-        left = iter(commands)
         try:
             while True:
                 for cmd in islice(left, max(0, 2 * self._limit - len(going))):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from . import _brig
 from ._errors import BrigSystemError
 from ._failures import run_failed
-from ._keys import KEYS
+from ._keys import in_keywords
 from ._memory import Memory, hold
 from ._show import html_of, summary_of_result
 
@@ -246,21 +246,6 @@ def _read_sent(sent: bytes | None) -> tuple[Any, str | None]:
         return None, f"the result cannot be read here: {error}"
 
 
-def _in_keywords(hint: str) -> str:
-    """Rewrite the command-line options in a note or hint as keywords of this package."""
-    hint = re.sub(r"--(ro|rw) (/\S+|PATH)", r'\1=["\2"]', hint)
-    hint = re.sub(r"--([a-z][a-z-]*) (kill|truncate|fail|host|auto|off|on)\b", _keyword, hint)
-    return re.sub(r"--([a-z][a-z-]*)", _keyword, hint)
-
-
-def _keyword(option: re.Match[str]) -> str:
-    name = option.group(1).replace("-", "_")
-    if name not in KEYS:
-        return option.group(0)
-    value = option.group(2) if option.re.groups > 1 else None
-    return f'{name}="{value}"' if value else f"{name}="
-
-
 def make_result(run: _brig.Run) -> Result:
     """The result of a finished run; BrigSystemError if brig does not know how it ended."""
     raw = run.result()
@@ -274,8 +259,8 @@ def make_result(run: _brig.Run) -> Result:
         status=rest["status"],
         exit_code=rest["exit_code"],
         signal=rest["signal"],
-        notes=_in_keywords(rest["notes"]) if rest["notes"] else None,
-        hints=tuple(_in_keywords(hint) for hint in rest["hints"]),
+        notes=in_keywords(rest["notes"]) if rest["notes"] else None,
+        hints=tuple(in_keywords(hint) for hint in rest["hints"]),
         stdout=stdout,
         stderr=stderr,
         output=output,

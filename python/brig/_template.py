@@ -27,7 +27,7 @@ from ._failures import CallFailed, call_failed
 from ._fork import ForkBackend
 from ._function import Names, NotSendable, pack, pack_plain
 from ._interpreter import PACKAGE, Interpreter
-from ._keys import KEYS, entries_of
+from ._keys import KEYS, RENAMED, entries_of
 from ._loop import in_thread, in_trio
 from ._outcome import Outcome, not_started, outcome_of, value_of
 from ._pool import PlacedRun, Pool, whole
@@ -161,6 +161,8 @@ class Template(AsyncClosing):
         self._parent: Template | None = None
         self._types = classes_of(types)
         names = _module_names(preload)
+        if isinstance(parked, str) and parked != "auto":
+            raise TypeError(f'parked: {parked!r:.80} is neither an int nor "auto"')
         ahead = None if parked == "auto" else whole("parked", parked, 0)
         check_keys(keys)
         self._keys = keys
@@ -487,6 +489,8 @@ def _end_all(calls: list[Call]) -> None:
 
 
 def classes_of(types: Iterable[type]) -> tuple[type, ...]:
+    if isinstance(types, (type, str)):
+        raise TypeError(f"types: {types!r:.80} is not a list of classes")
     classes = tuple(types)
     for one in classes:
         if not isinstance(one, type):
@@ -506,8 +510,9 @@ def _module_names(preload: Iterable[str]) -> tuple[str, ...]:
 
 def check_limits(limits: Iterable[str]) -> None:
     """Raise TypeError for settings that all calls of a template share."""
+    own = (*RENAMED, "preload", "max_concurrent", "parked", "paths", "types")
     for name in limits:
-        if name in KEYS and not KEYS[name].limit and name != "labels":
+        if name in own or (name in KEYS and not KEYS[name].limit and name != "labels"):
             raise TypeError(f"{name!r} is not a limit; set it for the whole template")
 
 

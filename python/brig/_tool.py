@@ -157,6 +157,8 @@ class ToolHost(AsyncClosing):
         template: Template | None = None,
         **keys: Any,
     ) -> None:
+        if template is not None and not isinstance(template, Template):
+            raise TypeError(f"template: {type(template).__name__} is not a brig.Template")
         if template is not None and keys:
             raise TypeError(f"{', '.join(keys)}: set these on the template that is given")
         self._own = template is None

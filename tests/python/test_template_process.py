@@ -199,7 +199,7 @@ def test_review_p4_mapping_of_shown_directories(tmp_path, guest):
 def test_review_p4_bad_number_of_calls_ahead():
     with pytest.raises(ValueError, match="^parked: -1 is less than 0$"):
         brig.Template(parked=-1)
-    with pytest.raises(TypeError, match="^parked: str is not an int$"):
+    with pytest.raises(TypeError, match="^parked: '.*' is neither an int nor \"auto\"$"):
         brig.Template(parked="many")
 
 

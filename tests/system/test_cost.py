@@ -66,6 +66,8 @@ def test_cost_system_calls_of_the_supervisor(tmp_path, own_groups):
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 def test_cost_instructions_of_a_plan(tmp_path):
-    """The difference of eleven plans and one, so that the start of the process is not in it."""
+    """The difference of eleven plans and one, so that the start of the process is not in it. Each file of /etc that is
+    shown costs some: this one is not on every machine."""
+    most = 155_000 + 5_000 * os.path.exists("/etc/matplotlibrc")
     each = (instructions(tmp_path, 11) - instructions(tmp_path, 1)) / 10
-    assert each <= 155_000
+    assert each <= most
