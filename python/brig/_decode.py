@@ -66,8 +66,12 @@ class Array:
 
     def numpy(self) -> Any:
         """The ndarray; imports numpy."""
+        from ._decode_numpy import check_elements
+
         numpy: Any = importlib.import_module("numpy")
-        return numpy.frombuffer(bytearray(self.data), numpy.dtype(self.dtype)).reshape(self.shape)
+        made = numpy.frombuffer(bytearray(self.data), numpy.dtype(self.dtype)).reshape(self.shape)
+        check_elements(numpy, made)
+        return made
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Array) and vars(self) == vars(other)
@@ -91,6 +95,8 @@ class Decoder:
     def __init__(self, types: Iterable[type], memory: Memory | None) -> None:
         self.types = tuple(types)
         self.memory = memory
+        self.zones: frozenset[str] | None = None  # of the system, once they are asked for
+        self.hashed = 0  # comparisons that pandas may make because of hashes
 
     def decode(self, value: Any, depth: int) -> Any:
         if depth > DEPTH_MAX:
@@ -276,7 +282,7 @@ def _made(name: str, make: Callable[..., Any], *args: Any, **keywords: Any) -> A
     try:
         return make(*args, **keywords)
     except (TypeError, ValueError, OverflowError, ArithmeticError) as error:
-        raise BadValue(f"no {name}: {error}") from None
+        raise BadValue(f"no {name}: {error!s:.200}") from None
 
 
 def numbers(values: Any, count: int, name: str) -> list[int]:
@@ -413,7 +419,9 @@ def _read_zone(decoder: Decoder, key: Any, depth: int) -> Any:
     import zoneinfo
 
     # A name from this list only: ZoneInfo would look for a module of that name.
-    if not isinstance(key, str) or key not in zoneinfo.available_timezones():
+    if decoder.zones is None:
+        decoder.zones = frozenset(zoneinfo.available_timezones())
+    if not isinstance(key, str) or key not in decoder.zones:
         raise UnknownType("zoneinfo.ZoneInfo", f"the time zone {str(key)[:40]!r} is not known here")
     return zoneinfo.ZoneInfo(key)
 

@@ -18,7 +18,9 @@ from typing import Any, Callable
 from ._decode import BadValue, Decoder, Reader, UnknownType
 
 NAME_MAX = 500
+FLAGS_MAX = 4096
 FIX = "import its module in the caller, or pass the class: Template(types=[{}])"
+FIX_MODEL = "pass the class, Template(types=[{}]), whose validators then run on the guest's values"
 NOT_OURS = (__package__ or "brig").partition(".")[0]
 
 
@@ -70,6 +72,9 @@ def _read_flag(decoder: Decoder, named: Any, value: Any, depth: int) -> Any:
         raise BadValue("a flag that is none")
     if getattr(kind._missing_, "__func__", None) is not enum.Flag._missing_.__func__:  # type: ignore[attr-defined]
         raise BadValue(f"{kind.__qualname__} combines its flags by code of its own")
+    kept = kind._value2member_map_  # each combination, for ever
+    if number not in kept and len(kept) > FLAGS_MAX:
+        raise BadValue(f"{kind.__qualname__} has too many combinations of its flags")
     try:
         made = kind(number)
     except ValueError as error:
@@ -147,6 +152,10 @@ def _read_model(
     if base is None or not issubclass(kind, base):
         raise BadValue(f"{kind.__qualname__} is not a model")
     _check_ends_quietly(kind)
+    if kind not in decoder.types:
+        # Validators run on the guest's values, and some fields import modules by name.
+        fix = FIX_MODEL.format(kind.__qualname__)
+        raise UnknownType(kind.__qualname__, f"{kind.__qualname__} is a pydantic model: {fix}")
     values, hidden = (_fields(decoder, part, depth) for part in (fields, private))
     if not isinstance(chosen, list) or not all(type(name) is str for name in chosen):
         raise BadValue("a model without the names of its fields")
@@ -155,6 +164,9 @@ def _read_model(
     more = None if extra is None else _fields(decoder, extra, depth)
     unknown = set(hidden) - set(kind.__private_attributes__)
     unknown |= set(chosen) - set(values) - set(more or ())
+    known = kind.model_fields if version == 2 else kind.__fields__
+    if version == 2 or not more:  # version 1 has further members among the fields
+        unknown |= set(known) ^ set(values) if version == 2 else set(known) - set(values)
     if unknown:
         raise BadValue(f"{kind.__qualname__} has no {min(unknown)[:40]!r}")
     make: Callable[..., Any] = _make_model_2 if version == 2 else _make_model_1

@@ -21,6 +21,9 @@ FREQUENCY = re.compile(r"-?[A-Za-z0-9-]{1,40}", re.ASCII)
 COLUMN_KINDS = "biufcmM"
 """Kinds of numpy's dtypes in a column; pandas has no others."""
 
+NUMBERS_MAX = 10_000
+"""Numbers and times that may be categories or levels, in all."""
+
 
 def _get(module: str, name: str) -> Any:
     loaded = sys.modules.get(module)
@@ -154,18 +157,23 @@ def _read_categorical(
     numbers_of, names = (decoder.decode(part, depth) for part in (codes, categories))
     if not is_array(numbers_of, "i") or type(ordered) is not bool:
         raise BadValue("a Categorical without its codes")
-    _check_distinct(names)
+    _check_distinct(decoder, names)
     make = pandas.Categorical.from_codes
     return _built("Categorical", lambda: make(numbers_of, categories=names, ordered=ordered))
 
 
-def _check_distinct(index: Any) -> None:
-    """pandas looks for doubles in it by their hashes."""
+def _check_distinct(decoder: Decoder, index: Any) -> None:
+    """pandas looks for doubles in it by their hashes. A guest can choose numbers whose hashes are
+    the same, so that their number is bounded, in all of a result."""
     pandas = _get("pandas", "Index")
     if not isinstance(index, pandas.Index) or isinstance(index, pandas.MultiIndex):
         raise BadValue("categories are not an Index")
     if index.dtype == object:
         hashable(list(index), False)
+        return
+    decoder.hashed += len(index) ** 2
+    if decoder.hashed > NUMBERS_MAX**2:
+        raise BadValue(f"categories and levels have more than {NUMBERS_MAX} numbers")
 
 
 def _read_zoned(decoder: Decoder, values: Any, tz: Any, depth: int) -> Any:
@@ -218,8 +226,11 @@ def _read_periods(decoder: Decoder, ordinals: Any, freq: Any, depth: int) -> Any
 def _read_intervals(decoder: Decoder, left: Any, right: Any, closed: Any, depth: int) -> Any:
     pandas = _get("pandas", "Series")
     begin, end = (decoder.decode(side, depth) for side in (left, right))
-    if not all(isinstance(side, pandas.Index) for side in (begin, end)):
-        raise BadValue("intervals have no ends")
+    numpy = sys.modules["numpy"]
+    for ends in (begin, end):
+        plain = isinstance(ends, pandas.Index) and not isinstance(ends, pandas.RangeIndex)
+        if not plain or not isinstance(ends.dtype, (numpy.dtype, pandas.DatetimeTZDtype)):
+            raise BadValue("intervals have no ends")
     side = _word(closed, CLOSED, "side of an Interval")
     make = pandas.arrays.IntervalArray.from_arrays
     return _built("intervals", lambda: make(begin, end, side))
@@ -266,7 +277,7 @@ def _read_multi_index(decoder: Decoder, levels: Any, codes: Any, names: Any, dep
     if not all(is_array(place, "i") for place in places):
         raise BadValue("the codes of a MultiIndex are no numbers")
     for part in parts:
-        _check_distinct(part)
+        _check_distinct(decoder, part)
     return _built("MultiIndex", lambda: pandas.MultiIndex(parts, places, names=labels))
 
 
@@ -308,7 +319,7 @@ def _read_frame(
 
     def make() -> Any:
         made = pandas.DataFrame(series, index=rows, copy=False)
-        if [made.dtypes[place] for place in series] != [one.dtype for one in series.values()]:
+        if list(made.dtypes) != [one.dtype for one in series.values()]:
             raise BadValue("a DataFrame has columns of another type")
         made.columns = head
         return made

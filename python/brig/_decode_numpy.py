@@ -72,7 +72,7 @@ class _Dtypes:
         size = base.itemsize
         for side in shape:
             size *= side
-        if not shape or size > ITEM_MAX:
+        if not shape or not 0 < size <= ITEM_MAX:
             raise BadValue("a dtype whose field is too large")
         return self._numpy.dtype((base, shape))
 
@@ -85,7 +85,7 @@ class _Dtypes:
             raise BadValue("a dtype whose fields have no names, formats and offsets")
         if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
             raise BadValue("a dtype whose fields have no names of their own")
-        if type(itemsize) is not int or not 0 <= itemsize <= ITEM_MAX or type(form["align"]) is not bool:
+        if type(itemsize) is not int or not 0 < itemsize <= ITEM_MAX or type(form["align"]) is not bool:
             raise BadValue("a dtype without a size")
         made = [self.make(one, depth + 1) for one in formats]
         _check_places(made, offsets, itemsize)
@@ -131,7 +131,7 @@ def _read_ndarray(decoder: Decoder, dtype: Any, shape: Any, data: Any, depth: in
         array = flat.reshape(shape)
     except (TypeError, ValueError, OverflowError, MemoryError) as error:  # sizes that numpy refuses
         raise BadValue(f"no array of numpy's: {error}") from None
-    _check_elements(numpy, array)
+    check_elements(numpy, array)
     return array
 
 
@@ -143,12 +143,12 @@ def _check_size(item: int, shape: tuple[int, ...], size: int) -> None:
         raise BadValue(f"an array of {want} bytes has {size}")
 
 
-def _check_elements(numpy: Any, array: Any) -> None:
+def check_elements(numpy: Any, array: Any) -> None:
     """numpy trusts code points and bools: wrong ones fail later, in the caller's code."""
     dtype = array.dtype
     if dtype.names is not None:
         for name in dtype.names:
-            _check_elements(numpy, array[name])
+            check_elements(numpy, array[name])
     elif dtype.kind == "U" and array.size:
         points = numpy.ascontiguousarray(array).reshape(-1).view(f"{dtype.byteorder}u4")
         if int(points.max()) > LARGEST_CODE_POINT:
@@ -180,8 +180,7 @@ def _read_masked(
             raise BadValue("the mask of an array does not fit it")
     made = ma.MaskedArray(values, ma.nomask if mask is None else mask, hard_mask=hard)
     if fill is not None:
-        fill = numpy.asarray(fill)
-        if fill.shape != () or fill.dtype != values.dtype:
+        if type(fill) is not numpy.ndarray or fill.shape != () or fill.dtype != values.dtype:
             raise BadValue("the fill value of an array is not one of its elements")
         made._fill_value = fill
     return made

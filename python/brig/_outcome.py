@@ -136,7 +136,7 @@ def value_of(
         value, rest = read_json_at(answer, len(_SUCCESS))
         memory = Memory(source) if source is not None else None
         return (True, decode(value, types, memory)) if rest == "}" else (False, None)
-    except (ValueError, BadValue, TooLarge, RecursionError):
+    except Exception:  # also of a class or a library that a bad value has confused
         return False, None
 
 
@@ -173,6 +173,9 @@ def _read(
         return failed("unserialisable", str(error), type=error.name)
     except (BadValue, RecursionError) as error:
         return failed("bad_result", f"the guest sent an invalid value: {error}")
+    except Exception as error:  # of a class or a library that the value has confused
+        text = f"{type(error).__name__}: {error!s:.200}"
+        return failed("bad_result", f"the guest sent an invalid value: {text}")
 
 
 def _read_error(envelope: dict[str, Any], failed: Callable[..., Outcome]) -> Outcome:

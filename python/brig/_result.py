@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal

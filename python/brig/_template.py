@@ -120,9 +120,14 @@ class Call(PlacedRun):
         super().__init__(raw, place)
         self._types = types
 
+    def wait(self, timeout: float | None = None) -> Result:
+        """Wait for the end and return the result of the run, without the value."""
+        return replace(super().wait(timeout), _memory=None)  # which would hold a descriptor
+
     def outcome(self, timeout: float | None = None) -> Outcome:
         """Wait for the end and return the outcome. TimeoutError after `timeout` seconds."""
-        return outcome_of(_result_of(lambda: self.wait(timeout)), self._types)
+        wait = super().wait
+        return outcome_of(_result_of(lambda: wait(timeout)), self._types)
 
     def value(self, timeout: float | None = None) -> Any:
         """Wait for the end and return the value of the function; CallFailed if there is none."""

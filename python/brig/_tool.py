@@ -32,7 +32,7 @@ from ._spec import make_spec
 from ._template import Template, check_limits
 from ._tool_build import BadArgument, build, contains_made, needs_conversion
 from ._tool_doc import parameters_of
-from ._tool_schema import fault_of, hints_of, schema_of
+from ._tool_schema import TooComplex, bounded, fault_of, hints_of, schema_of
 from ._tool_strict import relaxed, strict_of
 from ._tool_types import Schema
 from ._tool_watch import ToolEvent, Watch
@@ -296,9 +296,14 @@ class _Call:
         if arguments is not None and not isinstance(arguments, Mapping):
             return f"{self.name}: arguments: {type(arguments).__name__} is not an object"
         try:
-            fault = self._check(self.tool.input_schema) or self._convert(self.tool)
+            with bounded(self.arguments):
+                fault = self._check(self.tool.input_schema) or self._convert(self.tool)
         except RecursionError:
             fault = "are nested too deeply"
+        except TooComplex as error:
+            fault = str(error)
+        except Exception as error:  # of a class that a bad argument has confused
+            fault = f"{type(error).__name__}: {error!s:.200}"
         return f"{self.name}: arguments: {fault}" if fault else None
 
     def _check(self, schema: Schema) -> str | None:

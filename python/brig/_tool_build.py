@@ -12,8 +12,9 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from ._decode import BadValue, hashable
 from ._guest import Made
-from ._tool_schema import fault_of
+from ._tool_schema import fault_of, step
 from ._tool_types import (
     LISTS,
     MAPPINGS,
@@ -106,7 +107,7 @@ def _generic(origin: Any, parts: tuple[Any, ...], value: Any, where: str) -> Any
         return [build(parts[0], one, f"{where}/{i}") for i, one in enumerate(value)]
     if origin in SETS:
         kind = frozenset if origin is frozenset else set
-        return kind(build(parts[0], one, f"{where}/{i}") for i, one in enumerate(value))
+        return kind(_keys([build(parts[0], one, f"{where}/{i}") for i, one in enumerate(value)], where))
     if origin is tuple:
         kinds = parts[:1] * len(value) if parts[1:] == (...,) else parts
         pairs = enumerate(zip(kinds, value))
@@ -117,6 +118,16 @@ def _generic(origin: Any, parts: tuple[Any, ...], value: Any, where: str) -> Any
             for name, one in value.items()
         }
     return value
+
+
+def _keys(values: list[Any], where: str) -> list[Any]:
+    """A model may choose values whose hashes collide; Made has no hash of its own."""
+    if any(isinstance(one, Made) for one in values):
+        return values
+    try:
+        return hashable(values, True)
+    except BadValue as error:
+        raise BadArgument(f"{where}: {error}") from None
 
 
 def _key(hint: Any, name: str, where: str) -> Any:
@@ -145,6 +156,7 @@ def _union(parts: tuple[Any, ...], value: Any, where: str) -> Any:
     if len(others) == 1:  # Optional: the value was checked already
         return build(others[0], value, where)
     fault: BadArgument | None = None
+    step()
     for part in sorted(parts, key=lambda part: part is not type(value)):
         schemas = Schemas()
         schema = schemas.of(part)

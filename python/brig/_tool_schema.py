@@ -7,8 +7,10 @@ schema does not restrict them.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
+import threading
 import types
 import typing
 from collections.abc import Iterator
@@ -106,6 +108,41 @@ def _hints_one_by_one(function: Any) -> Iterator[tuple[str, Any]]:
 # ---- the check ----
 
 
+class TooComplex(Exception):
+    """The check of arguments takes too many steps."""
+
+
+class _Steps(threading.local):
+    left: int | None = None
+
+
+_steps = _Steps()
+
+
+@contextlib.contextmanager
+def bounded(value: Any) -> Iterator[None]:
+    """Bound the steps of checks in this block, by the size of the arguments: alternatives within
+    alternatives may take exponentially many."""
+    _steps.left = 1000 + 50 * _size(value)
+    try:
+        yield
+    finally:
+        _steps.left = None
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, typing.Mapping):
+        return 1 + sum(map(_size, value.values()))
+    return 1 + sum(map(_size, value)) if isinstance(value, (list, tuple)) else 1
+
+
+def step() -> None:
+    if _steps.left is not None:
+        _steps.left -= 1
+        if _steps.left < 0:
+            raise TooComplex("are too complex for their schema")
+
+
 def resolve(schema: Schema, root: Schema | None) -> Schema:
     """The schema that a reference stands for."""
     while "$ref" in schema and root is not None:
@@ -118,6 +155,7 @@ def fault_of(
 ) -> str | None:
     """The first part of a value that violates a schema made here, and its place; None if it is
     valid. `root` has the definitions to which the schema refers."""
+    step()
     schema = resolve(schema, root)
     either = schema.get("anyOf") or schema.get("oneOf")
     if either:
@@ -142,7 +180,12 @@ def fault_of(
 
 
 def _is_multiple(value: float, of: float) -> bool:
-    return abs(value / of - round(value / of)) < 1e-9
+    if isinstance(value, int) and isinstance(of, int):
+        return value % of == 0
+    try:
+        return abs(value / of - round(value / of)) < 1e-9
+    except (OverflowError, ValueError):  # of infinity, NaN and huge numbers
+        return False
 
 
 def _matches(value: str, pattern: str) -> bool:

@@ -14,7 +14,7 @@ import json
 from typing import Any
 
 from ._errors import UsageError
-from ._tool_schema import fault_of, resolve
+from ._tool_schema import fault_of, resolve, step
 from ._tool_types import Schema
 
 NULL: Schema = {"type": "null"}
@@ -128,6 +128,7 @@ def _strict_items(schema: Schema, root: Schema, where: str) -> Schema:
 
 def relaxed(schema: Schema, value: Any, root: Schema) -> Any:
     """A value as the schema itself wants it, if it has the strict form."""
+    step()
     schema = resolve(schema, root)
     for one in schema.get("anyOf") or schema.get("oneOf") or ():
         made = relaxed(one, value, root)

@@ -2,6 +2,7 @@
 """Functions that a guest imports: it has next to nothing to import with them."""
 import dataclasses
 import functools
+import sys
 import time
 
 CALLS = []
@@ -46,3 +47,20 @@ class Counter:
 class Point:
     x: int
     name: str
+
+
+def person(name):
+    return sys.modules[__name__].Person(name=name)
+
+
+def __getattr__(name):
+    """Guests import this file; only those that make a Person need pydantic."""
+    if name != "Person":
+        raise AttributeError(name)
+    import pydantic
+
+    class Person(pydantic.BaseModel):
+        name: str
+    Person.__qualname__ = "Person"
+    globals()["Person"] = Person
+    return Person

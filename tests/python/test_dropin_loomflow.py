@@ -350,3 +350,12 @@ def test_review_n4_values_arrive_as_they_are(value):
     def give():
         return value
     assert call(give).output == value
+
+
+def test_review_n4_models_arrive_if_their_class_is_named(monkeypatch):
+    def give():
+        return guest_tools.person("a")
+    answer = call(give)
+    assert not answer.ok and "Template(types=[Person])" in answer.error
+    monkeypatch.setitem(loomflow.SETTINGS, "types", [guest_tools.Person])
+    assert call(give).output == guest_tools.Person(name="a")

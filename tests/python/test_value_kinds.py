@@ -26,7 +26,7 @@ SENT = [text for section, texts in KINDS.items() if section != REFUSED for text 
 
 @pytest.fixture(scope="module")
 def template():
-    with brig.Template(preload=["value_kinds"], memory="1G", timeout=60) as made:
+    with brig.Template(preload=["value_kinds"], memory="1G", timeout=60, types=[Person]) as made:
         yield made
 
 
@@ -74,9 +74,9 @@ def test_example_of_the_page(script):
 @pytest.mark.parametrize("text", SENT)
 def test_review_p2_kind_comes_back_from_json(text):
     value = make(text)
-    assert describe(decode(json.loads(encode(value)))) == describe(value)
+    assert describe(decode(json.loads(encode(value)), [Person])) == describe(value)
     inside = {"a": [value, (value,)]}
-    assert describe(decode(json.loads(encode(inside)))) == describe(inside)
+    assert describe(decode(json.loads(encode(inside)), [Person])) == describe(inside)
 
 
 @pytest.mark.parametrize("text", KINDS[REFUSED])
@@ -187,7 +187,7 @@ def person(**members):
 ], ids=str)
 def test_hostile_instance_is_refused_and_runs_no_code_of_its_class(form):
     with pytest.raises(BadValue):
-        decode(form)
+        decode(form, [Person])
 
 
 def test_review_p2_attributes_that_would_be_lost_are_named():
