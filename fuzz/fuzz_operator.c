@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* lib/operator.c: an invalid operator file is refused as a whole, with a printable message; an
- * accepted one sets only limits. Needs root, because the file must belong to root. */
+ * accepted one sets only limits and the isolation. Needs root, because the file must belong to
+ * root. */
 #include "lib/spec/operator.h"
 
 #include <fcntl.h>
@@ -37,7 +38,7 @@ static void check_applied(const struct operator_limits *limits, enum key key)
     ensure(operator_apply(limits, key, maximum, true, &out, NULL) == 0 && out == maximum);
     if (maximum == BRIG_UNLIMITED)
         return;
-    ensure(maximum > 0);
+    ensure(maximum > 0 || key == KEY_ISOLATION); /* its first choice, a cell */
     ensure(operator_apply(limits, key, maximum + 1, false, &out, NULL) == 0 && out == maximum);
     out = 7;
     ensure(operator_apply(limits, key, maximum + 1, true, &out, &err) < 0 && out == 7);
@@ -62,7 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     for (int i = 0; i < KEY_COUNT; i++) {
-        ensure(key_table[i].limit || limits.maximum[i] == BRIG_UNLIMITED);
+        bool bounded = key_table[i].limit || i == KEY_ISOLATION;
+        ensure(bounded || limits.maximum[i] == BRIG_UNLIMITED);
         check_applied(&limits, (enum key)i);
     }
     return 0;
